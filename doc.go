@@ -1,0 +1,68 @@
+// Package transparency maps seven ways to hide distribution behind an
+// interface, and holds what they share: the classes of their errors.
+//
+// # The seven
+//
+// ISO's reference model of open distributed processing (RM-ODP) and, after
+// it, Tanenbaum and van Steen name the ways in which a distributed system can
+// look like one machine to the code that uses it. Each is a package here, with
+// an in-memory and a Redis form behind one interface:
+//
+//   - [github.com/go-transparency/transparency/access]: how a resource is
+//     reached. A ConfigRepository reads documents from a file, a directory,
+//     HTTP, Redis or memory.
+//   - [github.com/go-transparency/transparency/session]: that a service moved
+//     between requests (migration). A SessionStore keeps state outside the
+//     instance, versioned.
+//   - [github.com/go-transparency/transparency/lock]: who else uses the
+//     resource (concurrency). A Mutex spans processes, fences what it guards
+//     and tells its holder of loss in time.
+//   - location: where a service runs. A Locator turns logical names into
+//     endpoints.
+//   - replica: how many copies answer. A ReplicaPool spreads reads and keeps
+//     writes on the primary.
+//   - failure: faults and recovery. A Breaker and its policies.
+//   - relocation: that a service moves during use. A Conn outlives its
+//     servers.
+//
+// The last four are not in this version yet.
+//
+// # Conscious transparency
+//
+// Where, how, how many, moved and who else are hidden. That a call can be
+// slow, fail, or end with its outcome unknown is never hidden, because code
+// that cannot see it cannot survive it. So everything that can leave the
+// process takes a [context.Context] first and returns an error; when the
+// context ends, the call returns at once; a zero value is never an answer;
+// what is stale is marked so and has an age; absent, empty, unknown and
+// unreachable are four different things; and nothing prints.
+//
+// # Errors
+//
+// Each error tells what may be concluded: [ErrUnavailable] (it did not happen,
+// trying again is safe), [ErrUncertain] (it may have happened), [ErrRejected]
+// (refused on this side), [ErrDenied] (refused for who you are), [ErrInvalid]
+// (it can never work). [Retryable] reads them. Beside these stand the
+// packages' own answers, such as session.ErrNotFound or lock.ErrHeld, which
+// are no failures. The text of an error names the operation, the key, the
+// class and the cause; it never holds a token, a password, a session id or
+// the bytes of a document.
+//
+// # A note on names
+//
+// The textbook (Distributed Systems, section 1.3) lists seven transparencies:
+// access, location, migration, relocation, replication, concurrency and
+// failure. These are the seven packages; session is its migration and lock its
+// concurrency. RM-ODP itself (ISO/IEC 10746-3) names eight: access, failure,
+// location, migration, persistence, relocation, replication and transaction.
+// Persistence is met here where state outlives a process: in session records
+// and, later, in the resume state of a relocated connection. Transaction is
+// not offered whole; what stands in for it is said where it is used: compare
+// and set in session and access, fences in lock, position tokens in replica.
+//
+// RM-ODP builds transparencies on each other: access and location together
+// carry relocation, that carries migration, that failure, and that
+// transaction. The packages do not import each other; they meet in function
+// types and small interfaces of standard types, and examples show them
+// combined.
+package transparency

@@ -1,0 +1,42 @@
+package rediskit
+
+import (
+	"fmt"
+	"log/slog"
+	"reflect"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-transparency/transparency"
+)
+
+// CheckClient returns an error of class [transparency.ErrInvalid] when client
+// is nil or a nil pointer in an interface, so that an operation can refuse
+// what would panic.
+func CheckClient(client any) error {
+	if v := reflect.ValueOf(client); client == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+		return fmt.Errorf("%w: the Redis client is nil", transparency.ErrInvalid)
+	}
+	return nil
+}
+
+// WarnOptions logs once when client is known to ignore the deadlines of
+// contexts. Such a client works, but a command that was left behind keeps its
+// connection until ReadTimeout.
+func WarnOptions(logger *slog.Logger, client any) {
+	if logger == nil || CheckClient(client) != nil {
+		return
+	}
+	honours := true
+	switch c := client.(type) {
+	case interface{ Options() *redis.Options }:
+		honours = c.Options().ContextTimeoutEnabled
+	case interface{ Options() *redis.ClusterOptions }:
+		honours = c.Options().ContextTimeoutEnabled
+	case interface{ Options() *redis.RingOptions }:
+		honours = c.Options().ContextTimeoutEnabled
+	}
+	if !honours {
+		logger.Warn("the redis client's ContextTimeoutEnabled is off: a command left behind keeps its connection until ReadTimeout")
+	}
+}

@@ -1,0 +1,169 @@
+package rediskit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-transparency/transparency"
+)
+
+// Limit is how many commands one [Gate] lets be under way. It bounds the
+// goroutines and connections that a server which stopped answering can hold.
+const Limit = 64
+
+// DefaultTimeout bounds one command where the caller's options say nothing.
+const DefaultTimeout = 2 * time.Second
+
+// Effect says what a command does, which decides what its silence means.
+type Effect uint8
+
+const (
+	// Reads marks a command that changes nothing: its outcome is never unknown.
+	Reads Effect = iota
+	// Writes marks a command that changes something.
+	Writes
+)
+
+// A Gate bounds the commands of one instance. It is safe for concurrent use.
+type Gate struct {
+	slots   chan struct{}
+	timeout time.Duration
+	left    atomic.Int32 // commands still running whose caller has gone
+}
+
+// NewGate returns a gate whose commands may take timeout each: zero means
+// [DefaultTimeout], negative means as long as their contexts.
+func NewGate(timeout time.Duration) *Gate {
+	if timeout == 0 {
+		timeout = DefaultTimeout
+	}
+	return &Gate{slots: make(chan struct{}, Limit), timeout: timeout}
+}
+
+// Abandoned returns how many commands run on although their callers have gone.
+func (g *Gate) Abandoned() int { return int(g.left.Load()) }
+
+// The states of a command, decided once between its caller and itself.
+const (
+	running int32 = iota
+	finished
+	abandoned
+)
+
+type outcome[T any] struct {
+	value T
+	err   error
+}
+
+// Do runs one command, fn, and returns its result or its error in a class of
+// the root package. It returns as soon as ctx ends or the gate's timeout has
+// passed. A command that was started by then runs on by itself, and if it
+// comes to an end late is told of it, so that what it left behind can be
+// undone; late may be nil.
+//
+// What ends without an answer is [transparency.ErrUncertain] for [Writes] and
+// [transparency.ErrUnavailable] for [Reads], joined with the error of ctx when
+// that has ended. A context that ended before anything was sent is returned
+// bare. When [Limit] commands of the gate are stuck, Do refuses at once with
+// [transparency.ErrUnavailable].
+func Do[T any](ctx context.Context, g *Gate, effect Effect, fn func(context.Context) (T, error), late func(T, error)) (T, error) {
+	var zero T
+	if err := ctx.Err(); err != nil {
+		return zero, err
+	}
+	cmdCtx, cancel := ctx, context.CancelFunc(func() {})
+	if g.timeout > 0 {
+		cmdCtx, cancel = context.WithTimeout(ctx, g.timeout)
+	}
+	defer cancel()
+
+	if err := g.enter(ctx, cmdCtx); err != nil {
+		return zero, err
+	}
+	var state atomic.Int32
+	done := make(chan outcome[T], 1)
+	go func() {
+		defer func() { <-g.slots }()
+		value, err := fn(cmdCtx)
+		if state.CompareAndSwap(running, finished) {
+			done <- outcome[T]{value, err}
+			return
+		}
+		defer g.left.Add(-1)
+		if late != nil {
+			late(value, err)
+		}
+	}()
+
+	select {
+	case out := <-done:
+		return answer(ctx, cmdCtx, g, effect, out)
+	case <-cmdCtx.Done():
+	}
+	// Counted before the command can learn that it is alone, so that the count
+	// never falls below the truth.
+	g.left.Add(1)
+	if !state.CompareAndSwap(running, abandoned) {
+		g.left.Add(-1)
+		out := <-done
+		return answer(ctx, cmdCtx, g, effect, out)
+	}
+	return zero, g.silence(ctx, effect)
+}
+
+// enter waits for a place, no longer than wait lasts.
+func (g *Gate) enter(ctx, wait context.Context) error {
+	select {
+	case g.slots <- struct{}{}:
+		return nil
+	default:
+	}
+	if g.left.Load() >= Limit {
+		return fmt.Errorf("%w: not sent: %d commands are without an answer", transparency.ErrUnavailable, Limit)
+	}
+	select {
+	case g.slots <- struct{}{}:
+		return nil
+	case <-wait.Done():
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: not sent: %d commands were under way: %w", transparency.ErrUnavailable, Limit, err)
+	}
+	return fmt.Errorf("%w: not sent within %v: %d commands were under way", transparency.ErrUnavailable, g.timeout, Limit)
+}
+
+// silence is the error of a command that was started and left.
+func (g *Gate) silence(ctx context.Context, effect Effect) error {
+	class := transparency.ErrUnavailable
+	if effect == Writes {
+		class = transparency.ErrUncertain
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: no reply yet: %w", class, err)
+	}
+	return fmt.Errorf("%w: no reply within %v", class, g.timeout)
+}
+
+// answer sorts what a command came back with.
+func answer[T any](ctx, cmdCtx context.Context, g *Gate, effect Effect, out outcome[T]) (T, error) {
+	if out.err == nil {
+		return out.value, nil
+	}
+	var zero T
+	// A client that honours contexts sets the deadline on the connection too,
+	// and that one can fire a moment before the context does.
+	if deadline, ok := cmdCtx.Deadline(); ok && isTimeout(out.err) && time.Until(deadline) < 10*time.Millisecond {
+		<-cmdCtx.Done()
+	}
+	if cmdCtx.Err() != nil && (isContext(out.err) || isTimeout(out.err)) && !notSent(out.err) {
+		return zero, g.silence(ctx, effect)
+	}
+	err := Classify(effect, out.err)
+	if ctxErr := ctx.Err(); ctxErr != nil && !errors.Is(err, ctxErr) {
+		err = fmt.Errorf("%w: %w", err, ctxErr)
+	}
+	return zero, err
+}
