@@ -30,11 +30,11 @@ func Classify(effect Effect, err error) error {
 	var reply redis.Error
 	switch {
 	case errors.As(err, &reply):
-		return fmt.Errorf("%w: %w", replyClass(reply.Error()), &cause{replyText(reply.Error()), err})
+		return fmt.Errorf("%w: %w", replyClass(reply.Error()), &cause{safeText(reply.Error()), err})
 	case effect == Reads || notSent(err):
-		return fmt.Errorf("%w: %w", transparency.ErrUnavailable, &cause{err.Error(), err})
+		return fmt.Errorf("%w: %w", transparency.ErrUnavailable, &cause{safeText(err.Error()), err})
 	default:
-		return fmt.Errorf("%w: %w", transparency.ErrUncertain, &cause{err.Error(), err})
+		return fmt.Errorf("%w: %w", transparency.ErrUncertain, &cause{safeText(err.Error()), err})
 	}
 }
 
@@ -121,8 +121,9 @@ var (
 	userName = regexp.MustCompile(`\b([Uu]ser) \S+`)
 )
 
-// replyText is the server's text without what it quotes, in one bounded line.
-func replyText(text string) string {
+// safeText is a text without what it quotes (keys, arguments, replies that
+// could not be parsed), in one bounded line.
+func safeText(text string) string {
 	const most = 160
 	text = quoted.ReplaceAllString(text, "'…'")
 	text = userName.ReplaceAllString(text, "$1 …")
