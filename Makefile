@@ -1,0 +1,51 @@
+# One command is the whole truth: make check. CI runs it and nothing else
+# beside the test command of the README.
+
+GO       ?= go
+PKG      ?= ./...
+TIME     ?= 60s
+FUZZTIME ?= 3s
+
+# Every module of the repository; ./... does not enter nested ones.
+MODULES := . tools internal/bench
+
+STATICCHECK := $(GO) tool -modfile=$(CURDIR)/tools/go.mod staticcheck
+
+.PHONY: check format vet static tidy test race examples fuzz imports chaos bench help
+
+check: format vet static tidy imports examples race fuzz ## all of the below, in CI's order
+
+format: ## gofmt
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w"; exit 1; }
+
+vet: ## go vet in every module, and the programs for other systems
+	@for m in $(MODULES); do echo "vet $$m"; (cd $$m && $(GO) vet ./...) || exit 1; done
+	@for os in darwin windows; do echo "vet for $$os"; GOOS=$$os $(GO) vet ./... || exit 1; done
+
+static: ## staticcheck in every module
+	@for m in $(filter-out tools,$(MODULES)); do echo "staticcheck $$m"; (cd $$m && $(STATICCHECK) ./...) || exit 1; done
+
+tidy: ## go mod tidy -diff in every module
+	@for m in $(MODULES); do echo "tidy $$m"; (cd $$m && $(GO) mod tidy -diff) || exit 1; done
+
+imports: ## who may link what
+	@./tools/imports.sh
+
+test: ## the README's test command
+	$(GO) test ./...
+
+race: ## every test under the race detector
+	$(GO) test -race -shuffle=on -count=1 -timeout 10m $(PKG)
+
+examples: ## every Example has checked output, and runs
+	@./tools/examples.sh
+	$(GO) test -count=1 -run Example ./...
+
+fuzz: ## every fuzz target, FUZZTIME each
+	@./tools/fuzz.sh $(FUZZTIME)
+
+bench: ## the comparisons with the peers; not part of check
+	cd internal/bench && $(GO) run . -check
+
+help:
+	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'

@@ -1,0 +1,16 @@
+#!/bin/sh
+# Runs every fuzz target for the given time each, one at a time, as go test
+# wants it.
+set -eu
+time=${1:-3s}
+n=0
+for pkg in $(go list ./...); do
+	dir=$(go list -f '{{.Dir}}' "$pkg")
+	for target in $(cat "$dir"/*_test.go 2>/dev/null | sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' | sort -u); do
+		echo "fuzz $pkg $target"
+		go test -run='^$' -fuzz="^$target\$" -fuzztime="$time" "$pkg" >/tmp/fuzz.$$ 2>&1 || { cat /tmp/fuzz.$$; rm -f /tmp/fuzz.$$; exit 1; }
+		n=$((n + 1))
+	done
+done
+rm -f /tmp/fuzz.$$
+[ "$n" -gt 0 ] || { echo "no fuzz target found"; exit 1; }
