@@ -1,0 +1,67 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+var errOutput = errors.New("cannot write to standard output")
+
+// output makes every write to w whole, and ends the run when one fails.
+type output struct {
+	mu     sync.Mutex
+	w      io.Writer
+	failed context.CancelCauseFunc
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n, err := o.w.Write(p)
+	if err != nil && o.failed != nil {
+		o.failed(fmt.Errorf("%w: %w", errOutput, err))
+	}
+	return n, err
+}
+
+// lines passes on whole lines only, so that those of two children do not mix.
+// It is for one child, whose output one goroutine copies.
+type lines struct {
+	w    io.Writer
+	rest []byte
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.rest = append(l.rest, p...)
+	end := bytes.LastIndexByte(l.rest, '\n') + 1
+	if end == 0 {
+		return len(p), nil
+	}
+	_, err := l.w.Write(l.rest[:end])
+	l.rest = append(l.rest[:0], l.rest[end:]...)
+	return len(p), err
+}
+
+// flush passes on what came after the last line.
+func (l *lines) flush() {
+	if len(l.rest) > 0 {
+		_, _ = l.w.Write(append(l.rest, '\n')) // the output keeps the error
+		l.rest = nil
+	}
+}
+
+// bounded keeps the first bytes written to it, so that a child that fails
+// without end does not fill the memory.
+type bounded struct{ buf bytes.Buffer }
+
+func (b *bounded) Write(p []byte) (int, error) {
+	const most = 4096
+	if room := most - b.buf.Len(); room > 0 {
+		b.buf.Write(p[:min(room, len(p))])
+	}
+	return len(p), nil
+}
