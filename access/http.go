@@ -1,0 +1,185 @@
+package access
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-transparency/transparency"
+)
+
+// HTTPOptions are the options of [NewHTTP]. Nil and zero fields mean the
+// defaults. Formatting them does not print Header.
+type HTTPOptions struct {
+	// Header is sent with every request to the origin of the base URL, and to
+	// no other: the place for credentials.
+	Header http.Header `json:"-"`
+	// Transport makes the requests; redirects are not its business. Nil means
+	// [http.DefaultTransport].
+	Transport http.RoundTripper `json:"-"`
+	// MaxBytes is the size of the largest document, unpacked. Zero means
+	// [DefaultMaxBytes]; negative means no limit.
+	MaxBytes int64
+	// Timeout bounds each Get, redirects and body included, beside its
+	// context. Zero means [DefaultTimeout]; negative means none.
+	Timeout time.Duration
+}
+
+// Format keeps the values of Header out of every verb.
+func (o HTTPOptions) Format(f fmt.State, _ rune) {
+	fmt.Fprintf(f, "HTTP options (%d headers, %d bytes, %v)", len(o.Header), o.MaxBytes, o.Timeout)
+}
+
+// NewHTTP returns a repository whose documents a server has below baseURL: Get
+// asks for baseURL/key. The user information of the URL is sent as basic
+// authentication, its query with every request. It cannot be written.
+//
+// Up to three redirects within the origin (scheme, host, port) are followed;
+// all others are refused with [ErrRedirect], so that credentials never leave
+// their origin. Only status 200 has a document. 404 and 410 are [ErrNotFound];
+// 401, 403 and 407 are [transparency.ErrDenied]; 408, 425, 429, 5xx and a body
+// that breaks off are [transparency.ErrUnavailable]; all else, an HTML page
+// and an empty answer included, is [transparency.ErrInvalid]. [StatusError]
+// tells the status.
+func NewHTTP(baseURL string, opts *HTTPOptions) *Repository {
+	var o HTTPOptions
+	if opts != nil {
+		o = *opts
+	}
+	driver, err := newHTTPDriver(baseURL, o)
+	return newRepository(driver, err, &Options{MaxBytes: o.MaxBytes, Timeout: o.Timeout})
+}
+
+type httpDriver struct {
+	base      *url.URL // without user information
+	header    http.Header
+	transport http.RoundTripper
+}
+
+func newHTTPDriver(baseURL string, o HTTPOptions) (*httpDriver, error) {
+	base, err := parseURL(baseURL)
+	if err != nil {
+		return nil, err
+	}
+	if base.Scheme != "http" && base.Scheme != "https" || base.Hostname() == "" || base.Fragment != "" {
+		return nil, invalid("the URL is no http or https URL with a host and without a fragment")
+	}
+	d := &httpDriver{base: base, header: o.Header.Clone(), transport: o.Transport}
+	if d.header == nil {
+		d.header = make(http.Header)
+	}
+	if d.header.Get("Accept") == "" {
+		d.header.Set("Accept", "application/json, */*;q=0.5")
+	}
+	if user := base.User; user != nil {
+		base.User = nil
+		if d.header.Get("Authorization") == "" {
+			password, _ := user.Password()
+			pair := base64.StdEncoding.EncodeToString([]byte(user.Username() + ":" + password))
+			d.header.Set("Authorization", "Basic "+pair)
+		}
+	}
+	if d.transport == nil {
+		d.transport = http.DefaultTransport
+	}
+	return d, nil
+}
+
+const maxHops = 3
+
+// Fetch follows redirects itself: an [http.Client] would carry credentials to
+// another port, from https to http, and custom headers to any host.
+func (d *httpDriver) Fetch(ctx context.Context, key string, limit int64) ([]byte, error) {
+	target := d.target(key)
+	for hop := 0; ; hop++ {
+		req := (&http.Request{
+			Method: http.MethodGet, URL: target, Host: target.Host, Header: d.header.Clone(),
+			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		}).WithContext(ctx)
+		resp, err := d.transport.RoundTrip(req)
+		if err != nil {
+			return nil, exchangeError(ctx, err)
+		}
+		if !isRedirect(resp) {
+			return readAnswer(ctx, resp, limit)
+		}
+		_ = resp.Body.Close() // what it says does not matter
+		if hop == maxHops {
+			return nil, fmt.Errorf("%w: more than %d in a row", ErrRedirect, maxHops)
+		}
+		if target, err = d.follow(target, resp.Header.Get("Location")); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// target is the base URL with the key's segments after its path.
+func (d *httpDriver) target(key string) *url.URL {
+	u := *d.base
+	segments := strings.Split(key, "/")
+	for i, segment := range segments {
+		segments[i] = url.PathEscape(segment)
+	}
+	u.RawPath = strings.TrimRight(u.EscapedPath(), "/") + "/" + strings.Join(segments, "/")
+	u.Path = strings.TrimRight(u.Path, "/") + "/" + key
+	return &u
+}
+
+func isRedirect(resp *http.Response) bool {
+	switch resp.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
+		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return true
+	}
+	return false
+}
+
+func (d *httpDriver) follow(from *url.URL, location string) (*url.URL, error) {
+	to, err := from.Parse(location)
+	if err != nil || location == "" {
+		return nil, fmt.Errorf("%w: it has no readable target", ErrRedirect) // err would quote it
+	}
+	if origin(to) != origin(d.base) || to.User != nil {
+		return nil, fmt.Errorf("%w: it leads to another origin", ErrRedirect)
+	}
+	return to, nil
+}
+
+func origin(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port
+}
+
+func readAnswer(ctx context.Context, resp *http.Response, limit int64) ([]byte, error) {
+	defer resp.Body.Close() // read only: nothing can be lost
+	if err := checkAnswer(resp); err != nil {
+		return nil, err
+	}
+	if err := checkSize(resp.ContentLength, limit); err != nil {
+		return nil, err
+	}
+	// The transport unpacks gzip as it is read, so the bound holds for what
+	// comes out.
+	data, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	if err != nil {
+		return nil, exchangeError(ctx, err)
+	}
+	return data, checkSize(int64(len(data)), limit)
+}
+
+// exchangeError keeps the text of an error that may quote the URL or the
+// answer to itself. The end of ctx is the engine's to tell.
+func exchangeError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return fmt.Errorf("%w: %s", transparency.ErrUnavailable, exchangeCause(err))
+}
