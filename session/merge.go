@@ -1,0 +1,90 @@
+package session
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+)
+
+// keepUnknown returns after, the JSON that a program wants to write, with the
+// members added that stored has and the program does not know, so that an old
+// instance does not drop what a new one added. before is the JSON that the
+// program makes of stored without a change: what is not in it is unknown.
+//
+// Objects in objects are treated alike; elements of arrays have no name to be
+// matched by. Names match without regard to case, as encoding/json reads them:
+// two spellings of one member would be read back in the wrong order.
+func keepUnknown(stored, before, after []byte) []byte {
+	old, ok := members(stored)
+	known, ok2 := members(before)
+	now, ok3 := members(after)
+	if !ok || !ok2 || !ok3 {
+		return after
+	}
+	changed := false
+	for _, m := range old {
+		was, is := find(known, m.name), find(now, m.name)
+		switch {
+		case was < 0 && is < 0:
+			now = append(now, m)
+			changed = true
+		case was >= 0 && is >= 0:
+			merged := keepUnknown(m.value, known[was].value, now[is].value)
+			changed = changed || len(merged) != len(now[is].value)
+			now[is].value = merged
+		}
+	}
+	if !changed {
+		return after
+	}
+	var out bytes.Buffer
+	for i, m := range now {
+		out.WriteByte("{,"[min(i, 1)])
+		name, _ := json.Marshal(m.name) // a string always has JSON
+		out.Write(name)
+		out.WriteByte(':')
+		out.Write(m.value)
+	}
+	out.WriteByte('}')
+	return out.Bytes()
+}
+
+type member struct {
+	name  string
+	value json.RawMessage
+}
+
+// members returns the members of a JSON object in their order, and whether
+// data is one.
+func members(data []byte) ([]member, bool) {
+	if data = bytes.TrimSpace(data); len(data) == 0 || data[0] != '{' {
+		return nil, false
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if _, err := dec.Token(); err != nil {
+		return nil, false
+	}
+	var list []member
+	for dec.More() {
+		name, err := dec.Token()
+		text, ok := name.(string)
+		if err != nil || !ok {
+			return nil, false
+		}
+		m := member{name: text}
+		if err := dec.Decode(&m.value); err != nil {
+			return nil, false
+		}
+		list = append(list, m)
+	}
+	return list, true
+}
+
+func find(list []member, name string) int {
+	for i, m := range list {
+		if strings.EqualFold(m.name, name) {
+			return i
+		}
+	}
+	return -1
+}
