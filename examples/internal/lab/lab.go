@@ -140,3 +140,8 @@ func isInterrupt(err error) bool {
 func oneLine(err error) string {
 	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
+
+// Usage is the error of a program that got arguments it does not know.
+func Usage(known string) error {
+	return fmt.Errorf("unknown arguments: check that they are %s", known)
+}

@@ -10,6 +10,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/go-transparency/transparency/internal/backoff"
 )
 
 // Redis returns the client of this run after a PING, so that a setting that is
@@ -140,3 +142,6 @@ func (e *Env) Meet(ctx context.Context, name string, n int64) error {
 	}
 	return nil
 }
+
+// Think is the work of a process: it takes d, or until ctx ends.
+func Think(ctx context.Context, d time.Duration) error { return backoff.Sleep(ctx, d) }
