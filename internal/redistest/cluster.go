@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,17 +29,13 @@ func StartCluster(tb testing.TB) *Cluster {
 	Silence()
 	c := &Cluster{prefix: newPrefix()}
 	for range 3 {
-		bus, err := freePort()
-		if err != nil {
-			tb.Fatal(err)
-		}
-		node, err := startProcess(tb.TempDir(), "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus), "--cluster-node-timeout", "5000")
+		node, err := startProcess(tb.TempDir(), "--cluster-enabled", "yes", "--cluster-node-timeout", "5000")
 		if err != nil {
 			tb.Fatal(err)
 		}
 		tb.Cleanup(node.kill)
 		c.nodes = append(c.nodes, node)
-		if err := c.join(node, bus); err != nil {
+		if err := c.join(node); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -52,7 +47,7 @@ func StartCluster(tb testing.TB) *Cluster {
 }
 
 // join gives the newest node its third of the slots and makes it known to the first.
-func (c *Cluster) join(node *process, bus int) error {
+func (c *Cluster) join(node *process) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	i := len(c.nodes) - 1
@@ -62,8 +57,7 @@ func (c *Cluster) join(node *process, bus int) error {
 		err = node.admin.ClusterAddSlotsRange(ctx, slots*i/3, slots*(i+1)/3-1).Err()
 	}
 	if err == nil && i > 0 {
-		host, port, _ := net.SplitHostPort(node.addr())
-		err = c.nodes[0].admin.Do(ctx, "CLUSTER", "MEET", host, port, bus).Err()
+		err = c.nodes[0].admin.ClusterMeet(ctx, "127.0.0.1", strconv.Itoa(node.port)).Err()
 	}
 	if err != nil {
 		return fmt.Errorf("redistest: cluster: %w", err)

@@ -60,18 +60,19 @@ func TestEnvironment(t *testing.T) {
 		outcome, log              string // beginnings
 	}{
 		{"no server", none, "", "", "", start, "passed", "redistest: miniredis (embedded)"},
-		{"no server, required", none, "", "", "1", start, "fatal: redistest: TRANSPARENCY_REQUIRE_REDIS=1", ""},
-		{"no server, required beats mini", none, "", "mini", "1", start, "fatal: redistest: TRANSPARENCY_REQUIRE_REDIS=1", ""},
+		{"no server, required", none, "", "", "1", start, "fatal: redistest: no redis-server, and TRANSPARENCY_REQUIRE_REDIS=1: ", ""},
+		{"no server, required beats mini", none, "", "mini", "1", start, "fatal: redistest: no redis-server, and TRANSPARENCY_REQUIRE_REDIS=1: ", ""},
 		{"mini forced", "", "", "mini", "", start, "passed", "redistest: miniredis (embedded)"},
 		{"mini forced beats the URL", "", "redis://127.0.0.1:1", "mini", "", start, "passed", "redistest: miniredis (embedded)"},
 		{"mini as such, required", "", "", "", "1", startMini, "passed", "redistest: miniredis (embedded)"},
 		{"URL beats all else", none, "redis://127.0.0.1:1", "", "", start, "fatal: redistest: the server at REDIS_URL (127.0.0.1:1): ", ""},
+		{"URL beats mini where a server is required", none, "redis://127.0.0.1:1", "mini", "1", start, "fatal: redistest: the server at REDIS_URL (127.0.0.1:1): ", ""},
 		{"URL is not one", none, "http://:hunter2@x", "", "", start, "fatal: redistest: REDIS_URL is not a redis URL", ""},
-		{"own server, none", none, "", "", "", startServer, "skip: redistest: this test needs a redis-server: ", ""},
-		{"own server, none, required", none, "", "", "1", startServer, "fatal: redistest: this test needs a redis-server: ", ""},
-		{"own server, mini forced", "", "", "mini", "", startServer, "skip: redistest: TRANSPARENCY_REDIS=mini", ""},
-		{"cluster, none", none, "", "", "", startCluster, "skip: redistest: this test needs a redis-server: ", ""},
-		{"cluster, none, required", none, "", "", "1", startCluster, "fatal: redistest: this test needs a redis-server: ", ""},
+		{"own server, none", none, "", "", "", startServer, "skip: redistest: no redis-server: ", ""},
+		{"own server, none, required", none, "", "", "1", startServer, "fatal: redistest: no redis-server, and TRANSPARENCY_REQUIRE_REDIS=1: ", ""},
+		{"own server, mini forced", "", "", "mini", "", startServer, "skip: redistest: no redis-server: TRANSPARENCY_REDIS=mini", ""},
+		{"cluster, none", none, "", "", "", startCluster, "skip: redistest: no redis-server: ", ""},
+		{"cluster, none, required", none, "", "", "1", startCluster, "fatal: redistest: no redis-server, and TRANSPARENCY_REQUIRE_REDIS=1: ", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -151,14 +151,14 @@ func dial(ctx context.Context, addr string) error {
 	return conn.Close()
 }
 
-// freePort returns a port nobody listens on now. It stays below the ranges from which systems give
-// ports to outgoing connections, so that one of those cannot take it before the server, or while
-// the server is down between Kill and Restart.
+// freePort returns a port nobody listens on now. Even 10000 above it, where a cluster node has its
+// bus, it stays below the ranges from which systems give ports to outgoing connections, so that
+// none of those takes it before the server does, or between Kill and Restart.
 func freePort() (int, error) {
 	var err error
 	for range 100 {
 		var l net.Listener
-		port := 10000 + rand.IntN(22000)
+		port := 10000 + rand.IntN(12000)
 		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
 			return port, l.Close()
 		}

@@ -36,15 +36,15 @@ type Server struct {
 // on the PATH, else miniredis.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
-	choice := choose()
-	switch choice.kind {
-	case KindURL:
-		return startURL(tb, choice.url)
-	case KindServer:
-		return startServer(tb)
+	if url := sharedURL(); url != "" {
+		return startURL(tb, url)
 	}
-	if choice.err != nil {
-		tb.Fatal(choice.err)
+	err := missing()
+	switch {
+	case err == nil:
+		return startServer(tb)
+	case required():
+		tb.Fatal(err)
 	}
 	return StartMini(tb)
 }
