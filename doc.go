@@ -60,9 +60,9 @@
 // not offered whole; what stands in for it is said where it is used: compare
 // and set in session and access, fences in lock, position tokens in replica.
 //
-// RM-ODP builds transparencies on each other: access and location together
-// carry relocation, that carries migration, that failure, and that
-// transaction. The packages do not import each other; they meet in function
-// types and small interfaces of standard types, and examples show them
-// combined.
+// RM-ODP also foresees combinations, each adding one to those before: access
+// with location, then relocation, migration, failure and transaction. The
+// packages do not import each other, so that each can be had alone; they meet
+// in function types and small interfaces of standard types, and examples show
+// them combined.
 package transparency
