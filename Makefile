@@ -10,10 +10,11 @@ FUZZTIME ?= 3s
 MODULES := . tools internal/bench
 
 STATICCHECK := $(GO) tool -modfile=$(CURDIR)/tools/go.mod staticcheck
+LINT        := $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
-.PHONY: check format vet static tidy test race examples fuzz imports chaos bench help
+.PHONY: check format vet static lint tidy test race examples fuzz imports chaos bench help
 
-check: format vet static tidy imports examples race fuzz ## all of the below, in CI's order
+check: format vet static lint tidy imports examples race fuzz ## all of the below, in CI's order
 
 format: ## gofmt
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w"; exit 1; }
@@ -24,6 +25,9 @@ vet: ## go vet in every module, and the programs for other systems
 
 static: ## staticcheck in every module
 	@for m in $(filter-out tools,$(MODULES)); do echo "staticcheck $$m"; (cd $$m && $(STATICCHECK) ./...) || exit 1; done
+
+lint: ## golangci-lint, by .golangci.yml
+	$(LINT) run ./...
 
 tidy: ## go mod tidy -diff in every module
 	@for m in $(MODULES); do echo "tidy $$m"; (cd $$m && $(GO) mod tidy -diff) || exit 1; done
