@@ -10,7 +10,7 @@ import (
 	"github.com/go-transparency/transparency"
 )
 
-// Limit is how many commands one [Gate] lets be under way. It bounds the
+// Limit is how many commands a [Gate] lets be under way at most. It bounds the
 // goroutines and connections that a server which stopped answering can hold.
 const Limit = 64
 
@@ -36,11 +36,15 @@ type Gate struct {
 
 // NewGate returns a gate whose commands may take timeout each: zero means
 // [DefaultTimeout], negative means as long as their contexts.
-func NewGate(timeout time.Duration) *Gate {
+func NewGate(timeout time.Duration) *Gate { return NewGateOf(Limit, timeout) }
+
+// NewGateOf is NewGate with a limit of its own, for an instance that divides
+// [Limit] among several gates.
+func NewGateOf(limit int, timeout time.Duration) *Gate {
 	if timeout == 0 {
 		timeout = DefaultTimeout
 	}
-	return &Gate{slots: make(chan struct{}, Limit), timeout: timeout}
+	return &Gate{slots: make(chan struct{}, limit), timeout: timeout}
 }
 
 // Abandoned returns how many commands run on although their callers have gone.
@@ -121,8 +125,9 @@ func (g *Gate) enter(ctx, wait context.Context) error {
 		return nil
 	default:
 	}
-	if g.left.Load() >= Limit {
-		return fmt.Errorf("%w: not sent: %d commands are without an answer", transparency.ErrUnavailable, Limit)
+	limit := cap(g.slots)
+	if int(g.left.Load()) >= limit {
+		return fmt.Errorf("%w: not sent: %d commands are without an answer", transparency.ErrUnavailable, limit)
 	}
 	select {
 	case g.slots <- struct{}{}:
@@ -130,9 +135,9 @@ func (g *Gate) enter(ctx, wait context.Context) error {
 	case <-wait.Done():
 	}
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%w: not sent: %d commands were under way: %w", transparency.ErrUnavailable, Limit, err)
+		return fmt.Errorf("%w: not sent: %d commands were under way: %w", transparency.ErrUnavailable, limit, err)
 	}
-	return fmt.Errorf("%w: not sent within %v: %d commands were under way", transparency.ErrUnavailable, g.timeout, Limit)
+	return fmt.Errorf("%w: not sent within %v: %d commands were under way", transparency.ErrUnavailable, g.timeout, limit)
 }
 
 // silence is the error of a command that was started and left.

@@ -323,3 +323,27 @@ func FuzzSafeText(f *testing.F) {
 		}
 	})
 }
+
+// An instance can divide the limit among several gates.
+func TestGateOfItsOwnLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		g := NewGateOf(2, 0)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		for range 2 {
+			if _, err := Do(ctx, g, Writes, hang(release), nil); !errors.Is(err, transparency.ErrUncertain) && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Do = %v, want a command left behind", err)
+			}
+			ctx = context.WithoutCancel(ctx)
+			ctx, cancel = context.WithTimeout(ctx, time.Millisecond)
+			defer cancel()
+		}
+		start := time.Now()
+		_, err := Do(t.Context(), g, Writes, hang(release), nil)
+		if !transparency.Retryable(err) || time.Since(start) != 0 {
+			t.Errorf("third Do = %v after %v, want a retryable error at once", err, time.Since(start))
+		}
+		close(release)
+	})
+}

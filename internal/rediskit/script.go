@@ -46,16 +46,23 @@ func NewScript(src string) *Script {
 func (s *Script) Run(ctx context.Context, c Doer, keys []string, args ...any) (any, error) {
 	cmd := s.Cmd(ctx, keys, args...)
 	if err := c.Process(ctx, cmd); redis.HasErrorPrefix(err, "NOSCRIPT") {
-		cmd = s.command(ctx, "eval", s.src, keys, args)
+		cmd = s.Source(ctx, keys, args...)
 		_ = c.Process(ctx, cmd) // the command holds its error
 	}
 	return cmd.Result()
 }
 
 // Cmd returns the script as a command for a pipeline. It does not fall back to
-// the source: on NOSCRIPT the caller calls [Script.Run].
+// the source: on NOSCRIPT the caller sends [Script.Source], or calls
+// [Script.Run].
 func (s *Script) Cmd(ctx context.Context, keys []string, args ...any) *Once {
 	return s.command(ctx, "evalsha", s.sha, keys, args)
+}
+
+// Source returns the script as a command that a server can run which does not
+// know it.
+func (s *Script) Source(ctx context.Context, keys []string, args ...any) *Once {
+	return s.command(ctx, "eval", s.src, keys, args)
 }
 
 func (s *Script) command(ctx context.Context, name, text string, keys []string, args []any) *Once {

@@ -1,0 +1,61 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// A Mutex is the right to ask for one lock. It is safe for concurrent use, and
+// unlike a sync.Mutex it is not locked itself: each [Lease] is. There is no
+// reentrancy; see the package page.
+type Mutex interface {
+	// Lock waits until the lock is granted. ctx bounds the wait and nothing
+	// else: it may end while the lease lives on. When ctx ends first, Lock
+	// returns at once an error that wraps the error of ctx, and [ErrHeld] if
+	// that is what the wait was for; no lease is returned after ctx has ended,
+	// and what the attempt may have left in the store is undone.
+	Lock(ctx context.Context) (*Lease, error)
+
+	// TryLock asks once, without waiting. It returns an error wrapping
+	// [ErrHeld] when another has the lock, or waits for it in this process.
+	TryLock(ctx context.Context) (*Lease, error)
+}
+
+// MutexOptions changes what a Mutex takes from its Locker. Nil is fine.
+type MutexOptions struct {
+	// TTL is how long the lock outlives a holder that crashed, from one
+	// millisecond to [MaxTTL]. Zero means the Locker's.
+	TTL time.Duration
+}
+
+// Do locks m, calls fn and unlocks, whatever becomes of fn: also when it
+// panics or calls runtime.Goexit, which pass through. ctx bounds the wait. The
+// context that fn gets ends when ctx ends, or when the lease is lost
+// ([context.Cause] is then [ErrLost]); it is for fn to stop, and until it has
+// the lock stays held and renewed, for a lock freed under a running section
+// guards nothing. fence is the lease's; pass it to the resource.
+//
+// Do returns the error of fn. When the lease was lost before fn returned, the
+// error wraps [ErrLost] too, even if fn returned nil: another may have been
+// inside at the same time. A release whose outcome is unknown is no error of
+// Do, because the section was covered; the Locker goes on trying.
+func Do(ctx context.Context, m Mutex, fn func(ctx context.Context, fence uint64) error) (err error) {
+	lease, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	section, cancel := context.WithCancelCause(lease.Context())
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	// Deferred, and nothing is recovered: a panic keeps its stack, and Goexit
+	// is served too.
+	defer func() {
+		stop()
+		unlockErr := lease.Unlock(ctx)
+		cancel(ErrReleased)
+		if errors.Is(unlockErr, ErrLost) {
+			err = errors.Join(unlockErr, err)
+		}
+	}()
+	return fn(&watched{section, lease}, lease.Fence())
+}

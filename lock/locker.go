@@ -1,0 +1,229 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// DefaultTTL is the TTL of a lock where the options say nothing.
+	DefaultTTL = 30 * time.Second
+	// MaxTTL bounds every TTL. A lease is renewed, so that a long TTL only
+	// prolongs the wait for a holder that crashed.
+	MaxTTL = 24 * time.Hour
+	// DefaultTimeout bounds one exchange with the store.
+	DefaultTimeout = 2 * time.Second
+)
+
+// Options configures a [Locker]. Nil is fine.
+type Options struct {
+	// TTL is how long a lock outlives a holder that crashed, from one
+	// millisecond to [MaxTTL]; what is beyond a whole millisecond is cut off.
+	// Zero means [DefaultTTL]. It should be many times the round trip to the
+	// store: a third of it passes between renewals.
+	TTL time.Duration
+
+	// Timeout bounds one exchange with the store, and with it how long a call
+	// of a closed Locker can last. Zero means [DefaultTimeout].
+	Timeout time.Duration
+
+	// Prefix is put before every key in Redis, and has no meaning elsewhere.
+	// Empty means "lock:". Lockers with different prefixes never meet.
+	Prefix string
+
+	// Logger is told of lost leases, of renewals that fail, and of client
+	// options that do harm. Nil discards.
+	Logger *slog.Logger
+}
+
+// withDefaults returns a copy, and why it can never work.
+func (o *Options) withDefaults() (Options, error) {
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
+	if opts.TTL == 0 {
+		opts.TTL = DefaultTTL
+	}
+	if opts.Timeout == 0 {
+		opts.Timeout = DefaultTimeout
+	}
+	if opts.Prefix == "" {
+		opts.Prefix = "lock:"
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	ttl, err := checkTTL(opts.TTL)
+	opts.TTL = ttl
+	if err == nil && opts.Timeout < 0 {
+		err = invalid("the timeout is %v, and a lock needs one", opts.Timeout)
+	}
+	return opts, err
+}
+
+func checkTTL(ttl time.Duration) (time.Duration, error) {
+	if ttl < time.Millisecond || ttl > MaxTTL {
+		return 0, invalid("the TTL is %v, not from 1ms to %v", ttl, MaxTTL)
+	}
+	return ttl.Truncate(time.Millisecond), nil
+}
+
+// A Locker holds the locks of one process: it renews leases, keeps those who
+// wait in line, and undoes what failed attempts left behind. It is safe for
+// concurrent use.
+type Locker struct {
+	driver Driver
+	opts   Options
+	err    error // why no operation can work
+	owner  string
+	wall   func() time.Time // the wall clock; nil means that of time.Now
+
+	done     chan struct{}  // closed by Close
+	calls    sync.WaitGroup // Lock and TryLock under way
+	attempts atomic.Uint64
+	tasks    sync.WaitGroup // background goroutines
+
+	mu      sync.Mutex // guards what follows
+	closed  bool
+	slots   keyed[*slot]
+	leases  heap[*Lease]
+	keeper  keeper
+	ear     ear
+	undoer  undoer
+	stats   Stats
+	waiting int
+	reports []func() // for the logger; see unlock
+}
+
+// New returns a Locker over a store that d reaches.
+func New(d Driver, opts *Options) *Locker {
+	l := &Locker{driver: d, owner: newOwner(), done: make(chan struct{})}
+	l.opts, l.err = opts.withDefaults()
+	if d == nil {
+		l.err = errors.Join(l.err, invalid("the driver is nil"))
+	}
+	l.keeper.kick = make(chan struct{}, 1)
+	l.undoer.kick = make(chan struct{}, 1)
+	return l
+}
+
+// NewMemory returns a Locker whose locks live in this process, in a
+// [MemoryDriver] of its own. It keeps every promise that [NewRedis] keeps.
+func NewMemory(opts *Options) *Locker { return New(NewMemoryDriver(), opts) }
+
+// NewRedis returns a Locker whose locks live in Redis. It does no I/O and
+// starts nothing. The client stays the caller's; see the package page for the
+// options it should have.
+func NewRedis(client RedisClient, opts *Options) *Locker {
+	return New(NewRedisDriver(client, opts), opts)
+}
+
+// Mutex returns the mutex of key. It does no I/O; a key or an option that can
+// never work is an error of each operation, wrapping
+// [github.com/go-transparency/transparency.ErrInvalid].
+func (l *Locker) Mutex(key string, opts *MutexOptions) Mutex {
+	m := &mutex{l: l, key: key, ttl: l.opts.TTL, err: l.err}
+	if opts != nil && opts.TTL != 0 && m.err == nil {
+		m.ttl, m.err = checkTTL(opts.TTL)
+	}
+	if key == "" && m.err == nil {
+		m.err = invalid("the key is empty")
+	}
+	return m
+}
+
+type mutex struct {
+	l   *Locker
+	key string
+	ttl time.Duration
+	err error
+}
+
+func (m *mutex) Lock(ctx context.Context) (*Lease, error)    { return m.acquire(ctx, "lock", true) }
+func (m *mutex) TryLock(ctx context.Context) (*Lease, error) { return m.acquire(ctx, "trylock", false) }
+
+func (m *mutex) acquire(ctx context.Context, op string, wait bool) (*Lease, error) {
+	lease, err := m.l.acquire(ctx, m, wait)
+	if err != nil {
+		return nil, failed(op, m.key, err)
+	}
+	return lease, nil
+}
+
+// Close ends the Locker. Those who wait get [ErrClosed], as every later Lock
+// and TryLock does. Leases still held are lost: they are not renewed any more
+// and their contexts end, but their keys stay until they are unlocked, which
+// still works, or until their TTL has passed, for the sections that they guard
+// may be running. What failed attempts left in the store is given one last
+// try. Close returns when all that the Locker started has ended; that takes
+// up to about twice the Timeout when the store does not answer. Closing again
+// waits likewise. The error is always nil.
+func (l *Locker) Close() error {
+	l.mu.Lock()
+	if !l.closed {
+		l.closed = true
+		close(l.done)
+		for len(l.leases) > 0 {
+			l.lose(l.leases[0], fmt.Errorf("%w: %w", ErrLost, ErrClosed))
+		}
+		l.deafen()
+	}
+	l.unlock()
+	l.calls.Wait()
+	l.tasks.Wait()
+	return nil
+}
+
+// Stats counts what a [Locker] has done.
+type Stats struct {
+	Held    int // leases held now
+	Waiting int // calls of Lock that wait now
+	Undoing int // releases that the Locker is still trying to make
+
+	Acquired, Released, Lost uint64 // leases, since the start
+	Attempts                 uint64 // requests to acquire that were sent to the store
+	Renewed, RenewalsFailed  uint64 // single renewals
+}
+
+// Stats returns the counts of this moment.
+func (l *Locker) Stats() Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.stats
+	s.Attempts = l.attempts.Load()
+	s.Held, s.Waiting, s.Undoing = len(l.leases), l.waiting, len(l.undoer.list)
+	return s
+}
+
+// instant is a moment on both clocks. The monotonic clock stands still while
+// the machine is suspended and the wall clock can be set, so a time is over
+// when either says so. This is the one place where a clock can be replaced.
+type instant struct {
+	at   time.Time // compared by its monotonic reading
+	wall time.Time // without one
+}
+
+func (l *Locker) now() instant {
+	t := time.Now()
+	if l.wall != nil {
+		return instant{t, l.wall().Round(0)}
+	}
+	return instant{t, t.Round(0)}
+}
+
+func (i instant) add(d time.Duration) instant { return instant{i.at.Add(d), i.wall.Add(d)} }
+
+func (i instant) reached(end instant) bool {
+	return !i.at.Before(end.at) || !i.wall.Before(end.wall)
+}
+
+// since returns the time from start to i, by the clock that says more.
+func (i instant) since(start instant) time.Duration {
+	return max(i.at.Sub(start.at), i.wall.Sub(start.wall))
+}
