@@ -45,6 +45,9 @@ const (
 
 func explain(opts *redis.Options, err error) advice {
 	var reply redis.Error
+	if errors.Is(err, redis.Nil) {
+		return advice{"there is no such key at " + opts.Addr, "that the program was started without arguments, and that nobody else removes keys"}
+	}
 	if errors.As(err, &reply) {
 		return explainReply(opts.Addr, err, reply.Error())
 	}

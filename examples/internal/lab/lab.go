@@ -105,15 +105,6 @@ func (e *Env) Run(ctx context.Context, run func(context.Context, *Env) error) er
 	return err
 }
 
-// Getenv returns the value of name in the environment or in .env, or "".
-func (e *Env) Getenv(name string) (string, error) {
-	if value, ok := e.lookup(name); ok {
-		return value, nil
-	}
-	file, err := readDotenv(e.dir)
-	return file[name], err
-}
-
 func (e *Env) close(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 )
 
@@ -64,4 +65,24 @@ func (b *bounded) Write(p []byte) (int, error) {
 		b.buf.Write(p[:min(room, len(p))])
 	}
 	return len(p), nil
+}
+
+// Color reports whether the output is a terminal that may be sent colors:
+// never with NO_COLOR (https://no-color.org) or TERM=dumb.
+func (e *Env) Color() bool {
+	if value, _ := e.lookup("NO_COLOR"); value != "" {
+		return false
+	}
+	// Older Windows consoles, which set no TERM, print escape codes as they are.
+	term, _ := e.lookup("TERM")
+	modern, _ := e.lookup("WT_SESSION")
+	if term == "dumb" || term == "" && modern == "" {
+		return false
+	}
+	file, ok := e.out.w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
