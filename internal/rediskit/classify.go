@@ -102,7 +102,10 @@ func replyClass(text string) error {
 	case strings.HasPrefix(rest, "max number of clients"):
 		return transparency.ErrUnavailable
 	case strings.HasPrefix(rest, "invalid password"), strings.HasPrefix(rest, "AUTH "),
-		strings.HasPrefix(rest, "Client sent AUTH"):
+		strings.HasPrefix(rest, "Client sent AUTH"),
+		// NOPERM of a command inside a script, since Redis 7.0 and 7.2.
+		strings.HasPrefix(rest, "The user executing the script can't"),
+		strings.HasPrefix(rest, "ACL failure in script"):
 		return transparency.ErrDenied
 	case strings.HasPrefix(rest, "Error running script"), strings.HasPrefix(rest, "Error compiling script"):
 		// Before Redis 7 the error of a command inside a script stood within
