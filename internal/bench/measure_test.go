@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+)
+
+// Twice the work takes about twice the time, on whatever machine and however
+// busy it is.
+func TestRatioOfKnownWork(t *testing.T) {
+	for _, tt := range []struct {
+		ours, peer int
+		want       float64
+	}{{20_000, 10_000, 2}, {10_000, 10_000, 1}, {5_000, 20_000, 0.25}} {
+		r, err := perform(t.Context(), comparison{ours: fake(tt.ours), peer: fake(tt.peer)}, nil, 60)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.ratio.median; got < 0.75*tt.want || got > 1.33*tt.want {
+			t.Errorf("ratio of %d to %d spins = %v, want about %v", tt.ours, tt.peer, r.ratio, tt.want)
+		}
+		if r.ratio.low > r.ratio.median || r.ratio.median > r.ratio.high || r.ours.median <= 0 {
+			t.Errorf("result = %+v, want a median within its interval and a time", r)
+		}
+	}
+}
+
+// Either side comes first about as often as the other, and each has one turn
+// a pair.
+func TestTurnsAreShuffled(t *testing.T) {
+	const turns = 40
+	var order []int
+	log := func(i int) *side {
+		s, _ := fake(1_000_000)(t.Context(), nil) // one operation or a few fill a turn
+		spin := s.op
+		s.op = func(ctx context.Context) error {
+			if len(order) == 0 || order[len(order)-1] != i {
+				order = append(order, i)
+			}
+			return spin(ctx)
+		}
+		return s
+	}
+	samples, err := alternate(t.Context(), []*side{log(0), log(1)}, turns)
+	if err != nil || len(samples[0]) != turns || len(samples[1]) != turns {
+		t.Fatalf("alternate = %d and %d samples, %v, want %d of each", len(samples[0]), len(samples[1]), err, turns)
+	}
+	// Two turns of one side in a row appear as one, so a strict alternation
+	// would show all of them and a shuffle shows about three quarters.
+	if n := len(order); n < turns || n >= 2*turns {
+		t.Errorf("the sides changed %d times in %d pairs, want a shuffle", n, turns)
+	}
+}
+
+func TestCalibrateFillsATurn(t *testing.T) {
+	s, _ := fake(1000)(t.Context(), nil)
+	n, err := calibrate(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var took []time.Duration
+	for range 9 {
+		d, err := turn(t.Context(), s, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		took = append(took, d)
+	}
+	slices.Sort(took)
+	if got := took[len(took)/2]; got < turnLength/2 || got > 3*turnLength {
+		t.Errorf("a turn of %d operations took %v, want about %v", n, got, turnLength)
+	}
+}
+
+func TestTurnStopsAtTheFirstFailure(t *testing.T) {
+	calls, bad := 0, errors.New("bad")
+	s := &side{op: func(context.Context) error {
+		if calls++; calls == 5 {
+			return bad
+		}
+		return nil
+	}}
+	if _, err := turn(t.Context(), s, 100); err != bad || calls != 5 {
+		t.Errorf("turn = %v after %d operations, want the error at the 5th", err, calls)
+	}
+}
+
+var sink []byte
+
+func TestAllocsAreExact(t *testing.T) {
+	for _, want := range []int{0, 1, 7} {
+		s := &side{op: func(context.Context) error {
+			for i := range want {
+				sink = make([]byte, 16+i)
+			}
+			return nil
+		}}
+		if got, err := countAllocs(t.Context(), s); err != nil || got != float64(want) {
+			t.Errorf("countAllocs = %v, %v, want %d", got, err, want)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The verdicts.
+const (
+	verdictOK     = "ok"
+	verdictMissed = "MISSED"
+	verdictInfo   = "info" // no target is set
+)
+
+func verdict(t target, r result) string {
+	switch {
+	case t == target{}:
+		return verdictInfo
+	case t.missed(r):
+		return verdictMissed
+	}
+	return verdictOK
+}
+
+// nameWidth is the width of the first column.
+const nameWidth = 18
+
+const row = "%-*s | %8s | %8s | %-13s | %-16s | %-7s | %-7s | %-7s | %-7s | %-9s | %s"
+
+func header() string {
+	return line("name", "ours", "peer", "ratio ± error", "target", "verdict", "trips", "sent", "run", "allocs", "the peer does")
+}
+
+// report is the line of one comparison.
+func report(c comparison, r result) string {
+	peer, ratio, versus := "-", "± "+duration(r.ours.err()), "-"
+	pair := func(ours, _ float64) string { return count(ours) }
+	if c.peer != nil {
+		peer, versus = duration(r.peer.median), c.versus
+		ratio = fmt.Sprintf("%.2f ± %.2f", r.ratio.median, r.ratio.err())
+		pair = func(ours, peer float64) string { return count(ours) + "/" + count(peer) }
+	}
+	trips, sent, run := "-", "-", "-"
+	if c.redis {
+		trips = pair(r.oursCount.trips, r.peerCount.trips)
+		sent = pair(r.oursCount.sent, r.peerCount.sent)
+		run = pair(r.oursCount.run, r.peerCount.run)
+	}
+	return line(c.name, duration(r.ours.median), peer, ratio, c.target.String(), verdict(c.target, r),
+		trips, sent, run, pair(r.oursCount.allocs, r.peerCount.allocs), versus)
+}
+
+func line(cells ...any) string {
+	return strings.TrimRight(fmt.Sprintf(row, append([]any{nameWidth}, cells...)...), " ")
+}
+
+// String says what must be reached, or "-".
+func (t target) String() string {
+	var parts []string
+	if t.ratio > 0 {
+		parts = append(parts, fmt.Sprintf("≤%.2f", t.ratio))
+	}
+	if t.time > 0 {
+		parts = append(parts, "≤"+duration(float64(t.time)))
+	}
+	if t.trips > 0 {
+		parts = append(parts, "trips ≤"+count(t.trips))
+	}
+	if t.sent > 0 {
+		parts = append(parts, "sent ≤"+count(t.sent))
+	}
+	if len(parts) == 0 {
+		return "-"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// duration prints nanoseconds with three digits.
+func duration(ns float64) string {
+	unit, name := 1.0, "ns"
+	switch {
+	case ns >= 999.5*float64(time.Microsecond):
+		unit, name = float64(time.Millisecond), "ms"
+	case ns >= 999.5:
+		unit, name = float64(time.Microsecond), "µs"
+	}
+	v := ns / unit
+	digits := 0
+	switch {
+	case v < 9.995:
+		digits = 2
+	case v < 99.95:
+		digits = 1
+	}
+	return strconv.FormatFloat(v, 'f', digits, 64) + name
+}
+
+// count prints an average: whole when it is whole.
+func count(n float64) string {
+	if n == math.Trunc(n) {
+		return strconv.FormatFloat(n, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(n, 'f', 2, 64)
+}

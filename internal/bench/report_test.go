@@ -1,0 +1,73 @@
+package main
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+func TestReport(t *testing.T) {
+	nothing := func() comparison { return comparison{ours: fake(1)} }
+	cycle := nothing()
+	cycle.name, cycle.versus, cycle.redis, cycle.peer = "lock/cycle", "redislock Obtain+Release", true, fake(1)
+	cycle.target = target{ratio: 1.3, trips: 2}
+	memory := nothing()
+	memory.name, memory.target = "lock/memory", target{time: time.Microsecond}
+	load := cycle
+	load.name, load.versus, load.target = "session/load", "HMGET", target{}
+	r := result{
+		ours: estimate{92_340, 92_000, 92_700}, peer: estimate{76_000, 75_000, 77_000},
+		ratio:     estimate{1.214, 1.208, 1.221},
+		oursCount: counts{trips: 2, sent: 3, run: 11, allocs: 41},
+		peerCount: counts{trips: 2, sent: 2, run: 5.5, allocs: 33},
+	}
+	slow := r
+	slow.ratio = estimate{1.4, 1.3, 1.5}
+	for _, tt := range []struct{ got, want string }{
+		{header(), "name               |     ours |     peer | ratio ± error | target           | verdict | trips   | sent    | run     | allocs    | the peer does"},
+		{report(cycle, r), "lock/cycle         |   92.3µs |   76.0µs | 1.21 ± 0.01   | ≤1.30, trips ≤2  | ok      | 2/2     | 3/2     | 11/5.50 | 41/33     | redislock Obtain+Release"},
+		{report(cycle, slow), "lock/cycle         |   92.3µs |   76.0µs | 1.40 ± 0.10   | ≤1.30, trips ≤2  | MISSED  | 2/2     | 3/2     | 11/5.50 | 41/33     | redislock Obtain+Release"},
+		{report(load, r), "session/load       |   92.3µs |   76.0µs | 1.21 ± 0.01   | -                | info    | 2/2     | 3/2     | 11/5.50 | 41/33     | HMGET"},
+		{report(memory, result{ours: estimate{812, 806, 815}, oursCount: counts{allocs: 9}}),
+			"lock/memory        |    812ns |        - | ± 6.00ns      | ≤1.00µs          | ok      | -       | -       | -       | 9         | -"},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("got\n%s\nwant\n%s", tt.got, tt.want)
+		}
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for ns, want := range map[float64]string{
+		0.5: "0.50ns", 9.99: "9.99ns", 9.996: "10.0ns", 99.96: "100ns", 812: "812ns", 999.4: "999ns", 999.6: "1.00µs",
+		92_340: "92.3µs", 999_499: "999µs", 999_501: "1.00ms", 1_234_567: "1.23ms", 2e9: "2000ms",
+	} {
+		if got := duration(ns); got != want {
+			t.Errorf("duration(%v) = %s, want %s", ns, got, want)
+		}
+	}
+}
+
+func TestTargetMissed(t *testing.T) {
+	r := result{ours: estimate{median: 1000}, ratio: estimate{median: 1.3}, oursCount: counts{trips: 2, sent: 3}}
+	for _, tt := range []struct {
+		target target
+		want   bool
+	}{
+		{target{}, false},
+		{target{ratio: 1.3, time: 1000, trips: 2, sent: 3}, false},
+		{target{ratio: 1.29}, true},
+		{target{time: 999}, true},
+		{target{trips: 1.9}, true},
+		{target{sent: 2}, true},
+		{target{ratio: 2, sent: 2}, true},
+	} {
+		if got := tt.target.missed(r); got != tt.want {
+			t.Errorf("(%v).missed = %v, want %v", tt.target, got, tt.want)
+		}
+	}
+	r.ratio.median = math.NaN()
+	if !(target{ratio: 2}).missed(r) {
+		t.Error("missed for a ratio that is not a number = false, want true")
+	}
+}
