@@ -13,8 +13,8 @@ import (
 )
 
 // sessionComparisons set a session of 1 KiB against the commands that do the
-// least of what it does. No ratio has a target; the round trips
-// are what the store promises.
+// least of what it does. No ratio has a target; the round trips are what the
+// store promises.
 var sessionComparisons = []comparison{
 	{name: "session/load", versus: "HMGET of the same hash", redis: true,
 		ours: loadSession, peer: loadHash, target: target{trips: 1}},
