@@ -72,22 +72,19 @@ func (p printer) line(b *strings.Builder, cells, styles [len(widths)]string) {
 		height = max(height, len(wrapped[i]))
 	}
 	for n := range height {
+		gap := "" // before the next text; none at the end of a line
 		for i, lines := range wrapped {
-			text := ""
-			if n < len(lines) {
-				text = lines[n]
-			}
 			if i > 0 {
-				b.WriteString(" | ")
+				gap += " | "
 			}
-			if text != "" {
-				b.WriteString(p.paint(styles[i], text))
+			if n >= len(lines) {
+				gap += strings.Repeat(" ", widths[i])
+				continue
 			}
-			if i < len(widths)-1 {
-				b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text)))
-			}
+			b.WriteString(gap + p.paint(styles[i], lines[n]))
+			gap = strings.Repeat(" ", widths[i]-utf8.RuneCountInString(lines[n]))
 		}
-		b.WriteByte('\n')
+		b.WriteString(strings.TrimRight(gap, " ") + "\n")
 	}
 }
 

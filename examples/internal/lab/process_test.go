@@ -19,23 +19,26 @@ func TestErrorIsOneLine(t *testing.T) {
 }
 
 func TestProcesses(t *testing.T) {
-	for name, url := range map[string]string{"embedded": "", "configured": "redis://" + redistest.Start(t).Addr()} {
-		t.Run(name, func(t *testing.T) {
-			r := labtest.Program{
-				Args: []string{"run", "key child", "print a b", "print c"},
-				Env:  map[string]string{"REDIS_URL": url},
-			}.Run(t)
-			if r.Status != 0 || r.Stderr != "" {
-				t.Fatalf("status %d, stderr %q; want success", r.Status, r.Stderr)
-			}
-			got := strings.Split(r.Stdout, "\n")
-			if !slices.Contains(got, "[a b]") || !slices.Contains(got, "[c]") {
-				t.Errorf("stdout = %q, want the lines of both children", r.Stdout)
-			}
-			if n := strings.Count(r.Stdout, "inside this process"); url == "" && n != 1 || url != "" && n != 0 {
-				t.Errorf("the embedded Redis was announced %d times in %q", n, r.Stdout)
-			}
-		})
+	t.Run("embedded", func(t *testing.T) { wantProcesses(t, nil, 1) })
+	t.Run("server", func(t *testing.T) {
+		server := redistest.StartServer(t)
+		wantProcesses(t, map[string]string{"REDIS_URL": "redis://" + server.Addr()}, 0)
+		wantNoKeys(t, server)
+	})
+}
+
+func wantProcesses(t *testing.T, env map[string]string, announced int) {
+	t.Helper()
+	r := labtest.Program{Args: []string{"run", "key child", "print a b", "print c"}, Env: env}.Run(t)
+	if r.Status != 0 || r.Stderr != "" {
+		t.Fatalf("status %d, stderr %q; want success", r.Status, r.Stderr)
+	}
+	got := strings.Split(r.Stdout, "\n")
+	if !slices.Contains(got, "[a b]") || !slices.Contains(got, "[c]") {
+		t.Errorf("stdout = %q, want the lines of both children", r.Stdout)
+	}
+	if n := strings.Count(r.Stdout, "inside this process"); n != announced {
+		t.Errorf("the embedded Redis was announced %d times in %q, want %d", n, r.Stdout, announced)
 	}
 }
 

@@ -16,14 +16,21 @@ var lost = regexp.MustCompile(`(?s)The balance is 1000\. .*` +
 	`The balance is [78]00, and should be 500\.\n$`)
 
 func TestLosesOneWithdrawal(t *testing.T) {
-	server := redistest.Start(t)
-	for name, url := range map[string]string{"configured": "redis://" + server.Addr(), "embedded": ""} {
-		t.Run(name, func(t *testing.T) {
-			r := labtest.Program{Env: map[string]string{"REDIS_URL": url}}.Run(t)
-			if r.Status != 0 || r.Stderr != "" || !lost.MatchString(r.Stdout) {
-				t.Errorf("status %d, stderr %q, stdout:\n%s\nwant %v", r.Status, r.Stderr, r.Stdout, lost)
-			}
-		})
+	t.Run("embedded", func(t *testing.T) { wantLost(t, nil) })
+	t.Run("server", func(t *testing.T) {
+		server := redistest.StartServer(t)
+		wantLost(t, map[string]string{"REDIS_URL": "redis://" + server.Addr()})
+		if n, err := server.Client(t).DBSize(t.Context()).Result(); err != nil || n != 0 {
+			t.Errorf("DBSIZE = %d, %v; want no key left", n, err)
+		}
+	})
+}
+
+func wantLost(t *testing.T, env map[string]string) {
+	t.Helper()
+	r := labtest.Program{Env: env}.Run(t)
+	if r.Status != 0 || r.Stderr != "" || !lost.MatchString(r.Stdout) {
+		t.Errorf("status %d, stderr %q, stdout:\n%s\nwant %v", r.Status, r.Stderr, r.Stdout, lost)
 	}
 }
 
