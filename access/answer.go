@@ -69,13 +69,14 @@ func retryAfter(text string, now time.Time) time.Duration {
 func exchangeCause(err error) string {
 	var op *net.OpError
 	var cert *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
 	switch {
 	case errors.As(err, &op):
 		return op.Error()
 	case errors.As(err, &cert):
 		return "the server's certificate was not accepted"
-	case errors.Is(err, http.ErrSchemeMismatch):
-		return "the server speaks HTTP, not HTTPS"
+	case errors.As(err, &record):
+		return "the server does not speak TLS: http, not https?"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "the connection ended too early"
 	default:

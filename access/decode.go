@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
+	"strings"
 )
 
 // Load gets the document stored under key and decodes its JSON, strictly, into
@@ -58,21 +60,56 @@ func Decode[T any](doc Document, opts *DecodeOptions) (T, error) {
 		dec.DisallowUnknownFields()
 	}
 	if err := dec.Decode(&value); err != nil {
-		return zero, opError("decode", doc.Key, decodeError(err))
+		return zero, opError("decode", doc.Key, decodeError(err, reflect.TypeFor[T]()))
 	}
 	return value, nil
 }
 
 // decodeError tells a fault of a valid JSON text in words of ours: those of
 // encoding/json, and of the types that decode themselves, quote the document.
-func decodeError(err error) error {
+func decodeError(err error, into reflect.Type) error {
 	var mismatch *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &mismatch) && mismatch.Field != "":
-		return invalid("JSON at byte %d: the value does not fit field %s of type %v", mismatch.Offset, mismatch.Field, mismatch.Type)
+		return invalid("JSON at byte %d: the value does not fit field %s of type %v",
+			mismatch.Offset, fieldPath(mismatch.Field, into), mismatch.Type)
 	case errors.As(err, &mismatch):
 		return invalid("JSON at byte %d: the value does not fit type %v", mismatch.Offset, mismatch.Type)
 	default:
 		return invalid("JSON: a type refused its value, or a member is unknown")
+	}
+}
+
+// fieldPath returns path with only those names that the type has: encoding/json
+// over its second version (GOEXPERIMENT=jsonv2) puts the keys of maps in it.
+func fieldPath(path string, t reflect.Type) string {
+	known := make(map[string]bool)
+	fieldNames(t, known, make(map[reflect.Type]bool))
+	names := strings.Split(path, ".")
+	for i, name := range names {
+		if !known[strings.ToLower(name)] {
+			names[i] = "…"
+		}
+	}
+	return strings.Join(names, ".")
+}
+
+// fieldNames adds the names of all fields below t, in lower case.
+func fieldNames(t reflect.Type, names map[string]bool, seen map[reflect.Type]bool) {
+	if seen[t] {
+		return
+	}
+	seen[t] = true
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		fieldNames(t.Elem(), names, seen)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			field := t.Field(i)
+			tag, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			names[strings.ToLower(field.Name)] = true
+			names[strings.ToLower(tag)] = true
+			fieldNames(field.Type, names, seen)
+		}
 	}
 }

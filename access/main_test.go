@@ -1,6 +1,8 @@
 package access_test
 
 import (
+	"io"
+	"log"
 	"net/http"
 	"testing"
 
@@ -12,3 +14,6 @@ func TestMain(m *testing.M) {
 		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	}))
 }
+
+// discardLog takes what servers say of clients that break off on purpose.
+var discardLog = log.New(io.Discard, "", 0)
