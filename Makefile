@@ -38,8 +38,9 @@ imports: ## who may link what
 test: ## the README's test command
 	$(GO) test ./...
 
-race: ## every test under the race detector
+race: ## every test under the race detector, and the nested modules' tests
 	$(GO) test -race -shuffle=on -count=1 -timeout 10m $(PKG)
+	@for m in $(filter-out . tools,$(MODULES)); do (cd $$m && $(GO) test ./...) || exit 1; done
 
 examples: ## every Example has checked output, and runs
 	@./tools/examples.sh

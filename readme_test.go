@@ -1,0 +1,148 @@
+package transparency_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-transparency/transparency"
+	"github.com/go-transparency/transparency/access"
+	"github.com/go-transparency/transparency/internal/redistest"
+	"github.com/go-transparency/transparency/lock"
+	"github.com/go-transparency/transparency/session"
+)
+
+// The functions below hold the README's snippets to the letter;
+// TestReadmeSnippets compares them, and the tests after it run them.
+
+type Database struct {
+	Host string
+	Port int
+}
+
+type Cart struct{ Items []string }
+
+func readmeAccess(ctx context.Context) error {
+	repo, err := access.FromEnv(nil)
+	if err != nil {
+		return err
+	}
+	defer repo.Close()
+	db, _, err := access.Load[Database](ctx, repo, "database")
+	if err == nil && db != (Database{"localhost", 5432}) {
+		err = fmt.Errorf("db = %+v", db)
+	}
+	return err
+}
+
+func readmeSession(ctx context.Context, client session.RedisClient, cart Cart) error {
+	store := session.NewRedisStore(client, nil)
+	if err := session.SaveJSON(ctx, store, "user_42", cart, time.Hour); err != nil {
+		return err
+	}
+	again, err := session.LoadJSON[Cart](ctx, store, "user_42") // in any process
+	if err == nil && (len(again.Items) != 1 || again.Items[0] != cart.Items[0]) {
+		err = fmt.Errorf("cart = %+v", again)
+	}
+	return err
+}
+
+func readmeLock(ctx context.Context, client lock.RedisClient, withdraw func(context.Context, int, uint64) error) error {
+	locker := lock.NewRedis(client, nil)
+	defer locker.Close()
+	err := lock.Do(ctx, locker.Mutex("account:7", nil), func(ctx context.Context, fence uint64) error {
+		return withdraw(ctx, 200, fence) // ctx ends in time if the lock is lost
+	})
+	return err
+}
+
+func readmeErrors(err error) string {
+	switch {
+	case transparency.Retryable(err): // it did not happen; trying again is safe
+		return "retry"
+	case errors.Is(err, transparency.ErrUncertain): // it may have happened; look first
+		return "look"
+	case errors.Is(err, lock.ErrHeld): // the answer is no
+		return "no"
+	}
+	return ""
+}
+
+// Each line of a Go snippet in the README stands in this file, in that order.
+func TestReadmeSnippets(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.ReadFile("readme_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := func(text string) (out []string) {
+		for line := range strings.Lines(text) {
+			if line = strings.TrimSpace(line); line != "" {
+				out = append(out, line)
+			}
+		}
+		return out
+	}
+	n := 0
+	for i, part := range strings.Split(string(readme), "```go\n") {
+		if i == 0 {
+			continue
+		}
+		n++
+		snippet, _, _ := strings.Cut(part, "```")
+		rest := lines(string(self))
+		for _, line := range lines(snippet) {
+			found := false
+			for len(rest) > 0 && !found {
+				found, rest = rest[0] == line, rest[1:]
+			}
+			if !found {
+				t.Errorf("README snippet %d: this test does not run %q there", n, line)
+				break
+			}
+		}
+	}
+	if n != 4 {
+		t.Errorf("README has %d Go snippets, want 4", n)
+	}
+}
+
+func TestReadmeRuns(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.json")
+	if err := os.WriteFile(file, []byte(`{"database":{"host":"localhost","port":5432}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("CONFIG_BACKEND", "local")
+	t.Setenv("CONFIG_URL", file)
+	if err := readmeAccess(t.Context()); err != nil {
+		t.Errorf("access: %v", err)
+	}
+
+	client, done := redistest.Example()
+	defer done()
+	if err := readmeSession(t.Context(), client, Cart{[]string{"book"}}); err != nil {
+		t.Errorf("session: %v", err)
+	}
+	balance := 1000
+	err := readmeLock(t.Context(), client, func(_ context.Context, amount int, fence uint64) error {
+		if fence == 0 {
+			return errors.New("no fence")
+		}
+		balance -= amount
+		return nil
+	})
+	if err != nil || balance != 800 {
+		t.Errorf("lock: error %v, balance %d, want nil and 800", err, balance)
+	}
+	if got := readmeErrors(fmt.Errorf("lock: %w", lock.ErrHeld)); got != "no" {
+		t.Errorf("errors: %q, want \"no\"", got)
+	}
+}
