@@ -1,0 +1,142 @@
+package access_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-transparency/transparency"
+	"github.com/go-transparency/transparency/access"
+)
+
+func write(t *testing.T, path, data string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFileMembers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.json")
+	write(t, path, "\ufeff\n{ \"database\" : {\n\t\"port\": 5432 }, \"a/b\":[ 1,2 ] ,\"n\":9007199254740993,\"nothing\":null, \"text\":\"\\u0061\"}")
+	repo := access.NewFile(path, nil)
+	for key, want := range map[string]string{
+		"database": "{\n\t\"port\": 5432 }", "a/b": "[ 1,2 ]", "n": "9007199254740993", "nothing": "null", "text": `"\u0061"`,
+	} {
+		if got, err := get(repo, key); err != nil || got != want {
+			t.Errorf("Get(%q) = %q, %v, want %q", key, got, err, want)
+		}
+	}
+	for _, key := range []string{"port", "database/port", "Database", "b"} {
+		if _, err := get(repo, key); !errors.Is(err, access.ErrNotFound) {
+			t.Errorf("Get(%q) error = %v, want ErrNotFound", key, err)
+		}
+	}
+}
+
+func TestFileFaults(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "secret.json"), "{}")
+	if err := os.Chmod(filepath.Join(dir, "secret.json"), 0); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "large.json"), `{"doc":"`+strings.Repeat("x", access.DefaultMaxBytes)+`"}`)
+	for name, data := range map[string]string{
+		"empty": "", "blank": " \n", "null": "null", "list": `["hunter2"]`, "text": "hunter2", "half": `{"doc":"hunter2`,
+		"twice": `{"doc":"hunter2","doc":2}`, "deep": `{"doc":1,"x":{"hunter2":1,"hunter2":1}}`, "two": `{"doc":"hunter2"}{}`,
+		"utf16": "\xff\xfe{\x00}\x00",
+	} {
+		write(t, filepath.Join(dir, name+".json"), data)
+	}
+	for name, want := range map[string]error{
+		"absent.json": access.ErrNotFound, "absent/x.json": access.ErrNotFound, "list.json/x": access.ErrNotFound, "": transparency.ErrInvalid,
+		"large.json": access.ErrTooLarge, ".": access.ErrNotFound, strings.Repeat("x", 300): transparency.ErrInvalid,
+		"empty.json": transparency.ErrInvalid, "blank.json": transparency.ErrInvalid, "null.json": transparency.ErrInvalid,
+		"list.json": transparency.ErrInvalid, "text.json": transparency.ErrInvalid, "half.json": transparency.ErrInvalid,
+		"twice.json": transparency.ErrInvalid, "deep.json": transparency.ErrInvalid, "two.json": transparency.ErrInvalid,
+		"utf16.json": transparency.ErrInvalid, "secret.json": transparency.ErrDenied,
+	} {
+		path := name
+		if path != "" {
+			path = filepath.Join(dir, name)
+		}
+		if name == "secret.json" && os.Getuid() <= 0 {
+			continue // root may read everything
+		}
+		_, err := get(access.NewFile(path, nil), "doc")
+		if !errors.Is(err, want) || want != access.ErrNotFound && errors.Is(err, access.ErrNotFound) {
+			t.Errorf("%q: Get error = %v, want %v", name, err, want)
+			continue
+		}
+		if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: error = %q: it quotes the document", name, err)
+		}
+		if name != "" && !strings.Contains(err.Error(), filepath.Base(path)) {
+			t.Errorf("%q: error = %q: it does not name the file", name, err)
+		}
+	}
+}
+
+// TestDirLinks has the symbolic links of AC-14: those that stay inside are
+// followed, those that lead out are not.
+func TestDirLinks(t *testing.T) {
+	outer := t.TempDir()
+	dir := filepath.Join(outer, "conf")
+	write(t, filepath.Join(outer, "passwd"), "hunter2")
+	write(t, filepath.Join(dir, "..v1", "doc"), "1")
+	write(t, filepath.Join(dir, "..v2", "doc"), "2")
+	write(t, filepath.Join(dir, "plain"), "p")
+	link := func(target, name string) {
+		t.Helper()
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Skip(err)
+		}
+	}
+	link("..v1", "..data")
+	link(filepath.Join("..data", "doc"), "doc")
+	link(filepath.Join("..", "passwd"), "up")
+	link(filepath.Join(outer, "passwd"), "absolute")
+	link("..", "parent")
+	link("self", "self")
+	link("nowhere", "dangling")
+
+	repo := access.NewDir(dir, nil)
+	if got, err := get(repo, "doc"); err != nil || got != "1" {
+		t.Errorf("Get through two links = %q, %v, want 1", got, err)
+	}
+	// As the kubelet does: the link is replaced in one step, the old data removed.
+	link("..v2", "..next")
+	if err := errors.Join(os.Rename(filepath.Join(dir, "..next"), filepath.Join(dir, "..data")), os.RemoveAll(filepath.Join(dir, "..v1"))); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := get(repo, "doc"); err != nil || got != "2" {
+		t.Errorf("Get after the links were moved = %q, %v, want 2", got, err)
+	}
+	for key, want := range map[string]error{
+		"up": transparency.ErrInvalid, "absolute": transparency.ErrInvalid, "parent/passwd": transparency.ErrInvalid, "self": transparency.ErrInvalid,
+		"dangling": access.ErrNotFound, "..data": access.ErrNotFound, "plain/x": access.ErrNotFound, "absent/x": access.ErrNotFound,
+	} {
+		if got, err := get(repo, key); !errors.Is(err, want) || want != access.ErrNotFound && errors.Is(err, access.ErrNotFound) {
+			t.Errorf("Get(%q) = %q, %v, want %v", key, got, err, want)
+		}
+	}
+}
+
+func TestDirFaults(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "file"), "x")
+	for path, want := range map[string]error{
+		"":                           transparency.ErrInvalid,
+		filepath.Join(dir, "absent"): access.ErrNotFound,
+		filepath.Join(dir, "file"):   transparency.ErrInvalid,
+	} {
+		if _, err := get(access.NewDir(path, nil), "doc"); !errors.Is(err, want) {
+			t.Errorf("NewDir(%q): Get error = %v, want %v", path, err, want)
+		}
+	}
+}
