@@ -71,19 +71,18 @@ func (s *Session[T]) Expires() time.Time { return s.expires }
 // ends in any case.
 func (s *Session[T]) Deadline() time.Time { return s.deadline }
 
-// String describes the session without its value and token.
-func (s *Session[T]) String() string {
-	if s == nil {
-		return "session.Session(nil)"
-	}
+// String describes the session without its value and token. It and the
+// methods below have values as receivers, so that a Session prints no more
+// when it is not behind its pointer.
+func (s Session[T]) String() string {
 	return fmt.Sprintf("session.Session{expires %s}", s.expires.Format(time.RFC3339))
 }
 
 // Format writes [Session.String] for every verb.
-func (s *Session[T]) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
+func (s Session[T]) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
 // LogValue is the session without its value and token.
-func (s *Session[T]) LogValue() slog.Value { return slog.StringValue(s.String()) }
+func (s Session[T]) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 // MarshalText is the session without its value and token.
-func (s *Session[T]) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+func (s Session[T]) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

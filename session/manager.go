@@ -73,7 +73,7 @@ func (m *Manager[T]) check() error {
 }
 
 func (m *Manager[T]) checkSession(s *Session[T]) error {
-	if s == nil || s.token.parts == nil {
+	if s == nil || s.token.text == nil {
 		return invalid("a session that no Manager returned")
 	}
 	return m.check()

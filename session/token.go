@@ -19,11 +19,10 @@ import (
 // way to its text.
 type Token struct {
 	// Behind a pointer, because fmt prints what is in an unexported field of
-	// someone's struct without asking its methods.
-	parts *tokenParts
+	// someone's struct without asking its methods. Of a pointer to a string it
+	// has only the address; one to a struct it would follow for some verbs.
+	text *string
 }
-
-type tokenParts struct{ id, secret string }
 
 const (
 	idText     = 24 // 18 bytes
@@ -33,8 +32,11 @@ const (
 
 func newSecret() string { return randomText(secretText) }
 
-func newToken() Token {
-	return Token{&tokenParts{id: randomText(idText), secret: newSecret()}}
+func newToken() Token { return tokenOf(randomText(idText), newSecret()) }
+
+func tokenOf(id, secret string) Token {
+	text := id + "." + secret
+	return Token{&text}
 }
 
 func randomText(n int) string {
@@ -48,37 +50,32 @@ func parseToken(text string) (Token, bool) {
 	if len(text) != idText+1+secretText || text[idText] != '.' {
 		return Token{}, false
 	}
-	id, secret := text[:idText], text[idText+1:]
-	for _, part := range [...]string{id, secret} {
-		for i := range len(part) {
-			if !isBase64URL(part[i]) {
-				return Token{}, false
-			}
+	for i := range len(text) {
+		if i != idText && !isBase64URL(text[i]) {
+			return Token{}, false
 		}
 	}
-	return Token{&tokenParts{id, secret}}, true
+	return Token{&text}, true
 }
 
 func isBase64URL(c byte) bool {
 	return 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_'
 }
 
-func (t Token) id() string { return t.parts.id }
+func (t Token) id() string { return (*t.text)[:idText] }
 
-func (t Token) hash() [sha256.Size]byte { return sha256.Sum256([]byte(t.parts.secret)) }
+func (t Token) hash() [sha256.Size]byte { return sha256.Sum256([]byte((*t.text)[idText+1:])) }
 
 // withSecret returns the token of the same session with another secret.
-func (t Token) withSecret(secret string) Token {
-	return Token{&tokenParts{t.parts.id, secret}}
-}
+func (t Token) withSecret(secret string) Token { return tokenOf(t.id(), secret) }
 
 // Reveal returns the text of the token, to be given to the client and to
 // nobody else. That of the zero Token is empty.
 func (t Token) Reveal() string {
-	if t.parts == nil {
+	if t.text == nil {
 		return ""
 	}
-	return t.parts.id + "." + t.parts.secret
+	return *t.text
 }
 
 // String returns "[redacted]".

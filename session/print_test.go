@@ -1,0 +1,84 @@
+package session_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/go-transparency/transparency/session"
+)
+
+var verbs = []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%10.3v"}
+
+// TestNothingPrints (SE-28): tokens, ids and data do not come out of fmt, slog
+// or encoding/json, also not from within another value.
+func TestNothingPrints(t *testing.T) {
+	ctx := t.Context()
+	store := session.NewMemoryStore(nil)
+	m := session.NewManager[cart](store, nil)
+	s := must[*session.Session[cart]](t)(m.New(ctx, cart{User: "hush-hush"}))
+	token := s.Token()
+	id, secret, _ := strings.Cut(token.Reveal(), ".")
+	rec := must[session.Record](t)(store.Load(ctx, id))
+	bytesText := fmt.Sprint([]byte("hush-hush"))
+
+	type holder struct {
+		Token   session.Token
+		Record  session.Record
+		Session *session.Session[cart]
+		token   session.Token
+	}
+	h := holder{token, rec, s, token}
+	// What others keep in unexported fields fmt does not ask how to print. Of
+	// that only the token is safe.
+	hidden := struct{ session *session.Session[cart] }{s}
+	for _, verb := range verbs {
+		if out := fmt.Sprintf(verb, hidden); strings.Contains(out, id) || strings.Contains(out, secret) {
+			t.Errorf("a session in an unexported field printed its token for %s: %s", verb, out)
+		}
+	}
+	for name, v := range map[string]any{
+		"Token": token, "*Token": &token, "zero Token": session.Token{}, "Record": rec, "*Record": &rec,
+		"Session": s, "Session value": *s, "a struct": h, "a pointer": &h, "a slice": []any{token, rec, s, h},
+		"a map":     map[string]any{"t": token, "r": rec, "s": s},
+		"a map key": map[session.Token]int{token: 1},
+	} {
+		var out []string
+		for _, verb := range verbs {
+			out = append(out, fmt.Sprintf(verb, v))
+		}
+		if text, err := json.Marshal(v); err == nil {
+			out = append(out, string(text))
+		}
+		for _, handler := range []func(*bytes.Buffer) slog.Handler{
+			func(b *bytes.Buffer) slog.Handler { return slog.NewTextHandler(b, nil) },
+			func(b *bytes.Buffer) slog.Handler { return slog.NewJSONHandler(b, nil) },
+		} {
+			var b bytes.Buffer
+			slog.New(handler(&b)).Info("x", "v", v)
+			out = append(out, b.String())
+		}
+		for _, text := range out {
+			for what, private := range map[string]string{
+				"id": id, "secret": secret, "data": "hush-hush", "data in numbers": strings.Trim(bytesText, "[]"),
+				"id in hex": fmt.Sprintf("%x", id), "secret in hex": fmt.Sprintf("%x", secret),
+			} {
+				if strings.Contains(text, private) || strings.Contains(strings.ToLower(text), private) {
+					t.Errorf("%s printed its %s: %.200s", name, what, text)
+				}
+			}
+		}
+	}
+	if got := (session.Token{}).Reveal(); got != "" {
+		t.Errorf("the zero Token reveals %q", got)
+	}
+	if got := token.String(); got != "[redacted]" {
+		t.Errorf("String() = %q", got)
+	}
+	if got := rec.String(); !strings.Contains(got, string(rec.Version)) {
+		t.Errorf("Record.String() = %q, want the version in it", got)
+	}
+}
