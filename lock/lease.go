@@ -26,10 +26,11 @@ type Lease struct {
 	valid    instant // exclusive until then
 	due      instant // the next event: a renewal, or the end of validity
 	index    int     // in l.leases; -1 when not there
-	renewing bool
-	failures int  // renewals that failed in a row
-	releases int  // that were sent
-	freed    bool // a release was answered
+	renewing bool    // in an exchange with the store
+	retrying bool    // due is a time to try again
+	failures int     // renewals that failed in a row
+	releases int     // that were sent
+	freed    bool    // a release was answered
 }
 
 type state uint8
@@ -128,9 +129,9 @@ func (s *Lease) Unlock(ctx context.Context) error {
 	l := s.l
 	l.mu.Lock()
 	s.check(l.now())
+	valid := s.valid
 	if s.state == held {
 		l.end(s, released, nil)
-		l.stats.Released++
 	}
 	if s.freed {
 		defer l.unlock()
@@ -154,10 +155,10 @@ func (s *Lease) Unlock(ctx context.Context) error {
 		}
 		return failed("unlock", s.claim.Key, err)
 	}
-	if !owned && first && s.state == released {
-		// Nobody had tried before, so it was not this lease that freed it.
+	if s.state == released && !owned && first && !l.now().reached(valid) {
+		// The key could not have expired yet, and this lease has not freed it
+		// before: it was taken away.
 		s.state, s.cause = lost, fmt.Errorf("%w: the key was not its own any more", ErrLost)
-		l.stats.Released--
 		l.stats.Lost++
 	}
 	s.freed = true

@@ -186,9 +186,9 @@ type Stats struct {
 	Waiting int // calls of Lock that wait now
 	Undoing int // releases that the Locker is still trying to make
 
-	Acquired, Released, Lost uint64 // leases, since the start
-	Attempts                 uint64 // requests to acquire that were sent to the store
-	Renewed, RenewalsFailed  uint64 // single renewals
+	Acquired, Lost          uint64 // leases, since the start
+	Attempts                uint64 // requests to acquire that were sent to the store
+	Renewed, RenewalsFailed uint64 // single renewals
 }
 
 // Stats returns the counts of this moment.

@@ -110,7 +110,7 @@ func (d *RedisDriver) obtain(ctx context.Context, c Claim, queue bool) (Grant, e
 		return Grant{}, err
 	}
 	grant, err := parseMint(o.mint.Result())
-	if redis.HasErrorPrefix(err, "NOSCRIPT") || obtained && err == nil && grant.Fence == 0 {
+	if noScript(err) || obtained && err == nil && grant.Fence == 0 {
 		// Not known there, or executed before the lock was obtained, as a
 		// Cluster on the move can do.
 		reply, runErr := mintScript.Run(ctx, d.client, o.keys(), o.args()...)
@@ -148,29 +148,33 @@ func (d *RedisDriver) Renew(ctx context.Context, claims []Claim) []error {
 	return results
 }
 
+// renew sends the claims in one pipeline. A server that does not know the
+// script is told it once, in a second one; servers of a Cluster that still do
+// not know it are told it with every claim.
 func (d *RedisDriver) renew(ctx context.Context, claims []Claim) []error {
 	cmds := make([]*rediskit.Once, len(claims))
-	unknown := false
-	_, _ = d.client.Pipelined(ctx, func(p redis.Pipeliner) error { // each command holds its error
-		for i, c := range claims {
-			cmds[i] = renewScript.Cmd(ctx, []string{d.lockKey(c.Key)}, c.Token, ms(c.TTL))
-			_ = p.Process(ctx, cmds[i])
-		}
-		return nil
-	})
-	for _, cmd := range cmds {
-		unknown = unknown || redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT")
-	}
-	if unknown {
-		_, _ = d.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+	for round, unknown := 0, len(claims); round < 3 && unknown > 0; round++ {
+		told := false
+		_, _ = d.client.Pipelined(ctx, func(p redis.Pipeliner) error { // each command holds its error
 			for i, c := range claims {
-				if redis.HasErrorPrefix(cmds[i].Err(), "NOSCRIPT") {
-					cmds[i] = renewScript.Source(ctx, []string{d.lockKey(c.Key)}, c.Token, ms(c.TTL))
-					_ = p.Process(ctx, cmds[i])
+				if round > 0 && !noScript(cmds[i].Err()) {
+					continue
 				}
+				build := renewScript.Cmd
+				if round == 2 || round == 1 && !told {
+					build, told = renewScript.Source, true
+				}
+				cmds[i] = build(ctx, []string{d.lockKey(c.Key)}, c.Token, ms(c.TTL))
+				_ = p.Process(ctx, cmds[i])
 			}
 			return nil
 		})
+		unknown = 0
+		for _, cmd := range cmds {
+			if noScript(cmd.Err()) {
+				unknown++
+			}
+		}
 	}
 	results := make([]error, len(claims))
 	for i, cmd := range cmds {
@@ -184,6 +188,8 @@ func (d *RedisDriver) renew(ctx context.Context, claims []Claim) []error {
 	}
 	return results
 }
+
+func noScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
 
 // Release implements [Driver].
 func (d *RedisDriver) Release(ctx context.Context, key, token string) (bool, error) {

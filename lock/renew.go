@@ -89,9 +89,9 @@ func (l *Locker) takeDue(now instant) []*Lease {
 		if s.check(now); s.state != held {
 			continue // and so it has left the heap
 		}
-		early := s.claim.TTL / 12
-		if s.renewing {
-			early = 0
+		var early time.Duration // so that many go together
+		if !s.renewing && !s.retrying {
+			early = s.claim.TTL / 12
 		}
 		if s.due.at.Sub(now.at) > early {
 			break
@@ -100,7 +100,7 @@ func (l *Locker) takeDue(now instant) []*Lease {
 		case s.renewing:
 			s.due = s.valid
 		case l.keeper.flights >= maxFlights:
-			s.due = l.retryAt(s, now)
+			s.retryAt(now)
 		default:
 			s.renewing = true
 			s.due = s.valid
@@ -111,14 +111,14 @@ func (l *Locker) takeDue(now instant) []*Lease {
 	return batch
 }
 
-// retryAt is when to try a renewal again.
-func (l *Locker) retryAt(s *Lease, now instant) instant {
+// retryAt decides when to try a renewal again, or for the first time. It
+// requires the Locker's mu.
+func (s *Lease) retryAt(now instant) {
 	pause := s.claim.TTL / 60
-	at := now.add(pause + rand.N(pause+1))
-	if s.valid.at.Before(at.at) {
-		return s.valid
+	s.retrying, s.due = true, now.add(pause+rand.N(pause+1))
+	if s.valid.at.Before(s.due.at) {
+		s.due = s.valid
 	}
-	return at
 }
 
 // renew renews leases in one exchange with the store.
@@ -164,7 +164,7 @@ func (l *Locker) renewed(s *Lease, start, now instant, err error) {
 	switch {
 	case err == nil:
 		l.stats.Renewed++
-		s.failures = 0
+		s.failures, s.retrying = 0, false
 		s.valid = start.add(s.claim.TTL - margin(s.claim.TTL))
 		s.due = start.add(s.claim.TTL / 3)
 	case errors.Is(err, ErrLost):
@@ -175,7 +175,7 @@ func (l *Locker) renewed(s *Lease, start, now instant, err error) {
 		if s.failures++; s.failures == 1 {
 			l.report("lock: renewal failed, trying again", s, err)
 		}
-		s.due = l.retryAt(s, now)
+		s.retryAt(now)
 	}
 	l.leases.move(s)
 }
@@ -198,7 +198,6 @@ func (l *Locker) end(s *Lease, as state, cause error) {
 	if s.cancel != nil {
 		s.cancel(s.err())
 	}
-	s.parent = nil
 }
 
 // remaining is for how long the lease is valid yet.

@@ -1,0 +1,295 @@
+package locktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-transparency/transparency"
+	"github.com/go-transparency/transparency/lock"
+)
+
+var errGone = fmt.Errorf("%w: test", transparency.ErrUnavailable)
+
+// silent is a driver's answer to a request that was sent and is not answered.
+func silent(ctx context.Context) error {
+	<-ctx.Done()
+	return fmt.Errorf("%w: %w", transparency.ErrUncertain, ctx.Err())
+}
+
+// What the engine makes of faults.
+var faultChecks = []check{
+	{name: "LK-1 a holder that was paused", fn: func(r *run) {
+		d := &faulty{Driver: r.connect()}
+		d.renew = func(ctx context.Context, claims []lock.Claim) []error { return all(claims, silent(ctx)) }
+		a := r.lock(r.locker(d).Mutex(key, nil))
+		section := a.Context()
+
+		var seen uint64 // by the resource
+		write := func(fence uint64) bool {
+			if fence < seen {
+				return false
+			}
+			seen = fence
+			return true
+		}
+		b := r.lock(r.locker(r.connect()).Mutex(key, nil))
+		if b.Fence() <= a.Fence() {
+			r.Errorf("successor's fence %d, want more than %d", b.Fence(), a.Fence())
+		}
+		if !write(b.Fence()) || write(a.Fence()) {
+			r.Errorf("the resource refused the holder, or not the one before")
+		}
+		if section.Err() == nil || !errors.Is(context.Cause(section), lock.ErrLost) {
+			r.Errorf("context of the paused holder: cause %v, want ErrLost", context.Cause(section))
+		}
+		r.wantErr("Unlock of the paused holder", a.Unlock(r.Context()), lock.ErrLost)
+		r.taken()
+		r.unlock(b)
+	}},
+	{name: "LK-2 loss is told before the key can expire", fn: func(r *run) {
+		d := &faulty{Driver: r.connect()}
+		d.renew = func(ctx context.Context, claims []lock.Claim) []error { return all(claims, silent(ctx)) }
+		start := time.Now()
+		lease := r.lock(r.locker(d).Mutex(key, nil))
+		until := lease.ValidUntil()
+		<-lease.Context().Done()
+		r.taken()
+		if took := time.Since(start); took >= r.ttl || took < r.ttl*3/4 {
+			r.Errorf("told of the loss after %v, want a little before %v", took, r.ttl)
+		}
+		if !lease.ValidUntil().Equal(until) {
+			r.Errorf("ValidUntil moved without a renewal")
+		}
+		r.wantErr("Err", lease.Err(), lock.ErrLost)
+	}},
+	{name: "LK-3 LK-4 an acquire whose answer does not come", fn: func(r *run) {
+		for _, end := range []string{"cancel", "deadline"} {
+			d := &faulty{Driver: r.connect()}
+			executed := make(chan struct{})
+			d.acquire = func(ctx context.Context, c lock.Claim, queue bool) (lock.Grant, error) {
+				_, _ = d.Driver.Acquire(ctx, c, queue)
+				close(executed)
+				return lock.Grant{}, silent(ctx)
+			}
+			ctx, cancel := context.WithCancel(r.Context())
+			want := context.Canceled
+			if end == "deadline" {
+				ctx, cancel = context.WithTimeout(r.Context(), r.ttl/4)
+				want = context.DeadlineExceeded
+			} else {
+				go func() { <-executed; cancel() }()
+			}
+			lease, err := r.locker(d).Mutex(key, nil).Lock(ctx)
+			if lease != nil {
+				r.Errorf("Lock (%s) = a lease", end)
+			}
+			r.wantErr("Lock ("+end+")", err, want, transparency.ErrUncertain)
+			r.free(r.slack())
+			cancel()
+		}
+	}},
+	{name: "LK-4 a grant that comes after the cancel", fn: func(r *run) {
+		d := &faulty{Driver: r.connect()}
+		ctx, cancel := context.WithCancel(r.Context())
+		d.acquire = func(_ context.Context, c lock.Claim, queue bool) (lock.Grant, error) {
+			g, err := d.Driver.Acquire(r.Context(), c, queue)
+			cancel()
+			return g, err
+		}
+		lease, err := r.locker(d).Mutex(key, nil).Lock(ctx)
+		if lease != nil {
+			r.Errorf("Lock = a lease after its cancel")
+		}
+		r.wantErr("Lock", err, context.Canceled)
+		r.free(r.slack())
+	}},
+	{name: "LK-5 an answer later than the TTL", fn: func(r *run) {
+		d := &faulty{Driver: r.connect()}
+		var sent time.Time
+		var asked atomic.Int32
+		d.acquire = func(ctx context.Context, c lock.Claim, queue bool) (lock.Grant, error) {
+			sent = time.Now()
+			g, err := d.Driver.Acquire(ctx, c, queue)
+			if asked.Add(1) == 1 {
+				time.Sleep(r.ttl + r.ttl/10)
+			}
+			return g, err
+		}
+		lease := r.lock(r.locker(d).Mutex(key, nil))
+		if n := asked.Load(); n != 2 {
+			r.Errorf("%d attempts, want 2", n)
+		}
+		if lease.ValidUntil().After(sent.Add(r.ttl)) {
+			r.Errorf("valid for %v from the sending, want at most %v", lease.ValidUntil().Sub(sent), r.ttl)
+		}
+		r.taken()
+		r.unlock(lease)
+	}},
+	{name: "LK-31 a TTL too short for the round trip", fn: func(r *run) {
+		d := &faulty{Driver: r.connect()}
+		d.acquire = func(ctx context.Context, c lock.Claim, queue bool) (lock.Grant, error) {
+			time.Sleep(r.ttl / 4)
+			return d.Driver.Acquire(ctx, c, queue)
+		}
+		lease, err := r.locker(d).Mutex(key, nil).Lock(r.Context())
+		if lease != nil {
+			r.Errorf("Lock = a lease that cannot be renewed in time")
+		}
+		r.wantErr("Lock", err, transparency.ErrInvalid)
+		r.free(r.slack())
+	}},
+	{name: "LK-7 a release whose answer is lost", fn: func(r *run) {
+		d := &faulty{Driver: r.connect()}
+		var deaf atomic.Bool
+		d.release = func(ctx context.Context, key, token string) (bool, error) {
+			owned, err := d.Driver.Release(ctx, key, token)
+			if deaf.Load() {
+				return false, fmt.Errorf("%w: test", transparency.ErrUncertain)
+			}
+			return owned, err
+		}
+		l := r.locker(d)
+		lease := r.lock(l.Mutex(key, nil))
+		deaf.Store(true)
+		err := lease.Unlock(r.Context())
+		r.wantErr("Unlock", err, transparency.ErrUncertain)
+		if errors.Is(err, lock.ErrLost) {
+			r.Errorf("Unlock = %v, want no claim of a loss", err)
+		}
+		r.wantErr("Err", lease.Err(), lock.ErrReleased)
+		c := r.lock(l.Mutex(key, nil)) // the same process, another lease
+		deaf.Store(false)
+		if err := lease.Unlock(r.Context()); err != nil {
+			r.Errorf("Unlock again = %v, want nil", err)
+		}
+		r.taken()
+		r.eventually("the Locker stops trying", 3*time.Second, func() bool { return l.Stats().Undoing == 0 })
+		r.unlock(c)
+	}},
+	{name: "a release that was not made is made later", fn: func(r *run) {
+		d := &faulty{Driver: r.connect()}
+		var away atomic.Bool
+		d.release = func(ctx context.Context, key, token string) (bool, error) {
+			if away.Load() {
+				return false, errGone
+			}
+			return d.Driver.Release(ctx, key, token)
+		}
+		l := r.locker(d)
+		lease := r.lock(l.Mutex(key, nil))
+		away.Store(true)
+		err := lease.Unlock(r.Context())
+		if !transparency.Retryable(err) {
+			r.Errorf("Unlock = %v, want a retryable error", err)
+		}
+		away.Store(false)
+		r.free(r.ttl * 2 / 3)
+		if err := lease.Unlock(r.Context()); err != nil {
+			r.Errorf("Unlock again = %v, want nil", err)
+		}
+	}},
+	{name: "LK-10 trouble shorter than the lease", fn: func(r *run) {
+		d := &faulty{Driver: r.connect()}
+		start := time.Now()
+		d.renew = func(ctx context.Context, claims []lock.Claim) []error {
+			if time.Since(start) < r.ttl*2/3 {
+				return all(claims, errGone)
+			}
+			return d.Driver.Renew(ctx, claims)
+		}
+		l := r.locker(d)
+		lease := r.lock(l.Mutex(key, nil))
+		time.Sleep(2 * r.ttl)
+		if err := lease.Err(); err != nil || lease.Context().Err() != nil {
+			r.Errorf("Err after trouble that ended in time = %v, want nil", err)
+		}
+		if s := l.Stats(); s.RenewalsFailed < 2 || s.Renewed < 1 {
+			r.Errorf("Stats = %+v, want failed renewals and others", s)
+		}
+		r.unlock(lease)
+	}},
+	{name: "LK-10 LK-11 one definite no", fn: func(r *run) {
+		d := &faulty{Driver: r.connect()}
+		l := r.locker(d)
+		lease := r.lock(l.Mutex(key, nil))
+		c := *d.last.Load()
+		r.release(d.Driver, c, true) // an operator's hand
+		start := time.Now()
+		<-lease.Context().Done()
+		if took := time.Since(start); took > r.ttl/3+r.slack() {
+			r.Errorf("told of the loss after %v, want within a renewal, %v", took, r.ttl/3)
+		}
+		r.wantErr("cause", context.Cause(lease.Context()), lock.ErrLost)
+		if lease.ValidUntil().After(time.Now()) {
+			r.Errorf("ValidUntil after the loss lies ahead")
+		}
+		renewed := l.Stats()
+		time.Sleep(r.ttl)
+		if s := l.Stats(); s.Renewed != renewed.Renewed || s.Held != 0 || s.Lost != 1 {
+			r.Errorf("Stats = %+v, want nothing renewed any more", s)
+		}
+		r.free(0)
+	}},
+	{name: "Unlock of a key that was taken away", fn: func(r *run) {
+		d := &faulty{Driver: r.connect()}
+		lease := r.lock(r.locker(d).Mutex(key, nil))
+		r.release(d.Driver, *d.last.Load(), true)
+		b := r.lock(r.locker(r.connect()).Mutex(key, nil))
+		r.wantErr("Unlock", lease.Unlock(r.Context()), lock.ErrLost)
+		r.wantErr("Unlock again", lease.Unlock(r.Context()), lock.ErrLost)
+		r.wantErr("Err", lease.Err(), lock.ErrLost)
+		r.taken()
+		r.unlock(b)
+	}},
+	{name: "Do tells of a loss although its section did not", fn: func(r *run) {
+		d := &faulty{Driver: r.connect()}
+		mine := errors.New("mine")
+		for _, result := range []error{nil, mine} {
+			err := lock.Do(r.Context(), r.locker(d).Mutex(key, nil), func(ctx context.Context, _ uint64) error {
+				r.release(d.Driver, *d.last.Load(), true)
+				<-ctx.Done()
+				r.wantErr("cause of the section's end", context.Cause(ctx), lock.ErrLost)
+				return result
+			})
+			r.wantErr("Do", err, lock.ErrLost)
+			if result != nil {
+				r.wantErr("Do", err, result)
+			}
+		}
+	}},
+	{name: "the first attempt tells of trouble, a waiter sits it out", fn: func(r *run) {
+		d := &faulty{Driver: r.connect()}
+		var away atomic.Bool
+		d.acquire = func(ctx context.Context, c lock.Claim, queue bool) (lock.Grant, error) {
+			if away.Load() {
+				return lock.Grant{}, errGone
+			}
+			return d.Driver.Acquire(ctx, c, queue)
+		}
+		holder := r.lock(r.locker(r.connect()).Mutex(key, nil))
+		l := r.locker(d)
+		got := make(chan error)
+		go func() {
+			lease, err := l.Mutex(key, nil).Lock(r.Context())
+			if err == nil {
+				err = lease.Unlock(r.Context())
+			}
+			got <- err
+		}()
+		r.eventually("a waiter", time.Second, func() bool { return l.Stats().Waiting == 1 })
+		away.Store(true)
+		_, err := l.Mutex("other", nil).Lock(r.Context())
+		if !transparency.Retryable(err) {
+			r.Errorf("Lock = %v, want a retryable error", err)
+		}
+		r.unlock(holder)
+		time.Sleep(r.ttl / 3)
+		away.Store(false)
+		if err := <-got; err != nil {
+			r.Errorf("Lock of one who had waited = %v, want nil", err)
+		}
+	}},
+}
