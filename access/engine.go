@@ -66,7 +66,7 @@ func (o *Options) withDefaults() Options {
 	switch {
 	case opts.MaxBytes == 0:
 		opts.MaxBytes = DefaultMaxBytes
-	case opts.MaxBytes < 0:
+	case opts.MaxBytes < 0, opts.MaxBytes == math.MaxInt64:
 		opts.MaxBytes = math.MaxInt64 - 1 // so that one more can be asked for
 	}
 	if opts.Timeout == 0 {

@@ -102,6 +102,9 @@ func (o OpenOptions) open(rawURL string) (*Repository, error) {
 	limits := &Options{MaxBytes: o.MaxBytes, Timeout: o.Timeout}
 	switch u.Scheme {
 	case "mem":
+		if *u != (url.URL{Scheme: "mem"}) {
+			return nil, invalid("a mem URL is mem: and nothing else")
+		}
 		return NewMemory(limits), nil
 	case "file", "dir":
 		path, err := filePath(u)
