@@ -71,10 +71,9 @@ func decodeError(err error, into reflect.Type) error {
 	var mismatch *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &mismatch) && mismatch.Field != "":
-		return invalid("JSON at byte %d: the value does not fit field %s of type %v",
-			mismatch.Offset, fieldPath(mismatch.Field, into), mismatch.Type)
+		return invalid("JSON: a value does not fit field %s of type %v", fieldPath(mismatch.Field, into), mismatch.Type)
 	case errors.As(err, &mismatch):
-		return invalid("JSON at byte %d: the value does not fit type %v", mismatch.Offset, mismatch.Type)
+		return invalid("JSON at byte %d: a value does not fit type %v", mismatch.Offset, mismatch.Type)
 	default:
 		return invalid("JSON: a type refused its value, or a member is unknown")
 	}
