@@ -59,7 +59,7 @@ var concurrencyRow = row{
 				}
 				return lock.Do(ctx, m, func(ctx context.Context, fence uint64) error {
 					return withdraw(ctx, env, client, func() error {
-						return client.RPush(ctx, env.Prefix()+"fences", fence).Err()
+						return noteFence(ctx, env, client, fence)
 					})
 				})
 			})
@@ -128,6 +128,15 @@ func withdraw(ctx context.Context, env *lab.Env, client *redis.Client, meanwhile
 		return err
 	}
 	return client.Set(ctx, env.Prefix()+"balance", now-amount, time.Minute).Err()
+}
+
+// noteFence is called inside the lock, so the list has the order of the holders.
+func noteFence(ctx context.Context, env *lab.Env, client *redis.Client, fence uint64) error {
+	pipe := client.Pipeline()
+	pipe.RPush(ctx, env.Prefix()+"fences", fence)
+	pipe.Expire(ctx, env.Prefix()+"fences", time.Minute)
+	_, err := pipe.Exec(ctx)
+	return err
 }
 
 // checkFences checks that whoever had the lock later had the greater fence.

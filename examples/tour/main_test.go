@@ -156,7 +156,7 @@ var mutants = map[string]row{
 	"fences that do not rise": mutate(concurrencyRow, "withdraw-locked", withClient(func(ctx context.Context, env *lab.Env, client *redis.Client) error {
 		return locked(env, client, func(m lock.Mutex) error {
 			return lock.Do(ctx, m, func(ctx context.Context, _ uint64) error {
-				return withdraw(ctx, env, client, func() error { return client.RPush(ctx, env.Prefix()+"fences", 7).Err() })
+				return withdraw(ctx, env, client, func() error { return noteFence(ctx, env, client, 7) })
 			})
 		})
 	})),

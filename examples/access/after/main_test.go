@@ -83,7 +83,8 @@ func TestBadInput(t *testing.T) {
 		{"no such key", local(`{"other": {}}`), []string{"not found", "check CONFIG_URL"}},
 		{"no such file", map[string]string{"CONFIG_BACKEND": "local"}, []string{"not found", "check CONFIG_URL"}},
 		{"server down", map[string]string{"CONFIG_BACKEND": "http", "CONFIG_URL": down.URL + "/" + marker + "?token=" + marker}, []string{"unavailable", "check CONFIG_URL, and that the server runs"}},
-		{"bad .env setting", map[string]string{"REDIS_PORT": marker}, []string{"REDIS_PORT", "check"}},
+		{"Redis down", map[string]string{"CONFIG_BACKEND": "redis", "CONFIG_URL": "redis://u:" + marker + "@127.0.0.1:1"}, []string{"unavailable", "check CONFIG_URL, and that the server runs"}},
+		{"bad setting", map[string]string{"REDIS_PORT": marker}, []string{"REDIS_PORT", "check"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

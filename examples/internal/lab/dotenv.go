@@ -49,15 +49,15 @@ func parseDotenv(text []byte) (map[string]string, bool) {
 // badLine returns the number of the line after the longest beginning of text
 // that can be read: a value in quotes may go over several lines.
 func badLine(text []byte) int {
-	lines := bytes.SplitAfter(text, []byte("\n"))
-	good, end := 0, 0
-	for i, line := range lines {
+	const tries = 1000
+	good, goodEnd, end := 0, 0, 0 // lines that can be read, where they end, where this one does
+	for i, line := range bytes.SplitAfter(text, []byte("\n")) {
 		end += len(line)
-		if i >= good+1000 {
-			break // enough: each try reads all from the start
+		if i >= good+tries {
+			break
 		}
-		if _, ok := parseDotenv(text[:end]); ok {
-			good = i + 1
+		if _, ok := parseDotenv(text[goodEnd:end]); ok {
+			good, goodEnd = i+1, end
 		}
 	}
 	return good + 1

@@ -15,6 +15,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 )
 
 // Exit statuses of [Main].
@@ -88,6 +89,7 @@ func New(args []string, out io.Writer, lookup func(string) (string, bool), dir s
 
 // Run calls run and then cleans up after it: keys, client, embedded Redis.
 func (e *Env) Run(ctx context.Context, run func(context.Context, *Env) error) error {
+	logging.Disable() // go-redis would write lines of its own to standard error
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	e.out.failed = cancel
@@ -97,7 +99,7 @@ func (e *Env) Run(ctx context.Context, run func(context.Context, *Env) error) er
 		err = cause
 	}
 	// The end of ctx must not keep the keys.
-	clean, done := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+	clean, done := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer done()
 	if cleanErr := e.close(clean); cleanErr != nil && (err == nil || isInterrupt(err)) {
 		err = cleanErr

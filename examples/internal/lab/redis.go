@@ -9,7 +9,6 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/go-transparency/transparency/internal/backoff"
 )
@@ -41,7 +40,6 @@ func (e *Env) Client() (*redis.Client, error) {
 	if e.client != nil {
 		return e.client, nil
 	}
-	logging.Disable() // go-redis would write its own lines to standard error
 	if opts == nil {
 		if e.embedded, err = startEmbedded(); err != nil {
 			return nil, err

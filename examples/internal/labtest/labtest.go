@@ -25,8 +25,13 @@ const envProgram = "LAB_TEST_PROGRAM"
 
 // Main is the TestMain of a program whose main is lab.Main(run).
 func Main(m *testing.M, run func(context.Context, *lab.Env) error) {
-	if os.Getenv(envProgram) != "" {
+	// A fuzzing worker is this binary too, and inherits the variable.
+	worker := len(os.Args) > 1 && strings.HasPrefix(os.Args[1], "-test.")
+	if os.Getenv(envProgram) != "" && !worker {
 		lab.Main(run)
+	}
+	for _, name := range []string{"CONFIG_BACKEND", "CONFIG_URL"} {
+		_ = os.Unsetenv(name)
 	}
 	_ = os.Setenv(envProgram, "1") // for the children that a run in this process starts
 	goleak.VerifyTestMain(m)

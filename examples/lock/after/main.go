@@ -71,6 +71,7 @@ func withdraw(ctx context.Context, env *lab.Env, client *redis.Client, amount in
 	pipe := client.Pipeline()
 	pipe.Set(ctx, env.Prefix()+"balance", now-amount, time.Minute)
 	pipe.RPush(ctx, env.Prefix()+"fences", fence)
+	pipe.Expire(ctx, env.Prefix()+"fences", time.Minute)
 	if _, err := pipe.Exec(ctx); err != nil {
 		return env.Advise("write the balance", err)
 	}
