@@ -7,16 +7,15 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/go-transparency/transparency/internal/redistest"
 	"github.com/go-transparency/transparency/session"
 )
 
-// redisStore is the set-up of the examples: a store in a Redis server, and a
+// redisClient is the set-up of the examples: a client of a Redis server, and a
 // function that takes both away.
-func redisStore() (store *session.RedisStore, done func()) {
-	client, done := redistest.Example()
-	return session.NewRedisStore(client, nil), done
-}
+func redisClient() (client *redis.Client, done func()) { return redistest.Example() }
 
 // inBubble runs fn in fake time on each form of store.
 func inBubble(t *testing.T, fn func(t *testing.T, store session.SessionStore)) {

@@ -18,7 +18,7 @@ type ManagerOptions struct {
 	// so that reading does not cost a write each time. A session in use can
 	// therefore end that much before Idle has passed since it was last read.
 	// Zero means a tenth of Idle and at most 1 min; negative means that Get
-	// never touches.
+	// never touches. It must be shorter than Idle.
 	TouchEvery time.Duration
 	// Logger is told of touches that failed. Nil discards.
 	Logger *slog.Logger
@@ -55,19 +55,21 @@ type Manager[T any] struct {
 	store   SessionStore
 	opts    ManagerOptions
 	touched touches
-	alone   chan struct{} // places for writes whose callers have gone
 }
 
 // NewManager returns a manager of sessions in store. opts may be nil. With a
 // nil store, or lifetimes that cannot be, every call fails with
 // [transparency.ErrInvalid].
 func NewManager[T any](store SessionStore, opts *ManagerOptions) *Manager[T] {
-	return &Manager[T]{store: store, opts: opts.withDefaults(), alone: make(chan struct{}, mostAlone)}
+	return &Manager[T]{store: store, opts: opts.withDefaults()}
 }
 
 func (m *Manager[T]) check() error {
 	if m.store == nil {
 		return invalid("the store is nil")
+	}
+	if lt := m.opts.Lifetimes; m.opts.TouchEvery >= lt.Idle && lt.Idle > 0 {
+		return invalid("TouchEvery %v is not shorter than the idle lifetime %v", m.opts.TouchEvery, lt.Idle)
 	}
 	return m.opts.Lifetimes.check()
 }
@@ -131,7 +133,7 @@ func (m *Manager[T]) get(ctx context.Context, text string) (*Session[T], error) 
 	}
 	token, ok := parseToken(text)
 	if !ok {
-		return nil, opError("get", ErrNotFound)
+		return nil, opError("load", ErrNotFound)
 	}
 	return m.load(ctx, token)
 }
@@ -162,10 +164,10 @@ func (m *Manager[T]) load(ctx context.Context, token Token) (*Session[T], error)
 // kept, those within arrays aside.
 //
 // Update returns the session as stored and leaves s as it was. When ctx ends,
-// it returns at once, but a save that has begun still reaches the store; so
-// does the first one when ctx ended before the call, as it does when a client
-// hangs up. The error then wraps [transparency.ErrUncertain] and that of ctx,
-// and a conflict is not tried again.
+// it returns at once; a save that has begun then still reaches the store, and
+// the error wraps [transparency.ErrUncertain] and that of ctx. When ctx has
+// ended before, as it has when a client hung up during the request, Update
+// still does its work, but waits no longer than 50 ms for it.
 func (m *Manager[T]) Update(ctx context.Context, s *Session[T], fn func(*T) error) (*Session[T], error) {
 	if err := m.checkSession(s); err != nil {
 		return nil, opError("update", err)
@@ -195,14 +197,13 @@ func (m *Manager[T]) Renew(ctx context.Context, s *Session[T]) (*Session[T], err
 }
 
 // Destroy ends the session, for all its tokens. It being gone already is no
-// error. As to ctx, Destroy is like Update: what has begun still reaches the
-// store.
+// error. As to ctx, Destroy is like Update, so a logout reaches the store
+// although the client hung up.
 func (m *Manager[T]) Destroy(ctx context.Context, s *Session[T]) error {
 	if err := m.checkSession(s); err != nil {
 		return opError("destroy", err)
 	}
-	_, err := m.finish(ctx, "destroy", func(ctx context.Context) (Record, error) {
-		return Record{}, m.store.Delete(ctx, s.token.id())
-	})
-	return err
+	last := &grace{ctx: ctx}
+	defer last.end()
+	return last.join(m.store.Delete(last.context(), s.token.id()))
 }

@@ -101,11 +101,11 @@ func hung(t *testing.T, op string, callers int, timeout, grace time.Duration,
 			mu      sync.Mutex // guards slowest
 			slowest time.Duration
 		)
-		ctx, cancel := context.WithTimeout(t.Context(), timeout)
-		defer cancel()
-		start := time.Now()
 		for range callers {
 			wg.Go(func() {
+				start := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), timeout)
+				defer cancel()
 				err := call(ctx, store, m, s)
 				took := time.Since(start)
 				if !errors.Is(err, transparency.ErrUnavailable) && !errors.Is(err, transparency.ErrUncertain) && !errors.Is(err, context.DeadlineExceeded) {
@@ -236,6 +236,28 @@ func TestRedisCallerGone(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestManagerCallerGone (SE-19): a logout of a client that has hung up before
+// reaches a server that is slow to answer.
+func TestManagerCallerGone(t *testing.T) {
+	proxy, store, direct := behind(t, session.RedisOptions{})
+	m := session.NewManager[int](store, nil)
+	s, err := m.New(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	proxy.Freeze(faultnet.Both)
+	if err := m.Destroy(gone, s); !errors.Is(err, context.Canceled) || !errors.Is(err, transparency.ErrUncertain) {
+		t.Errorf("Destroy error = %v, want Canceled and ErrUncertain", err)
+	}
+	proxy.Thaw(faultnet.Both)
+	until(t, "the logout", func() bool {
+		_, err := direct.Load(t.Context(), idOf(s))
+		return errors.Is(err, session.ErrNotFound)
+	})
 }
 
 // TestRedisCommands: every call is one command.

@@ -1,6 +1,3 @@
-// Package session hides that a service moved between two requests: the state
-// of a session lives outside of the instances that serve it, so that any of
-// them can serve any request, also after the one before has died.
 package session
 
 import "context"

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-transparency/transparency"
 	"github.com/go-transparency/transparency/internal/backoff"
 )
 
@@ -18,6 +17,8 @@ var conflictDelay = backoff.Policy{Base: 5 * time.Millisecond, Max: 500 * time.M
 // write saves what edit makes of the session's payload under next, which is
 // the session's token from then on.
 func (m *Manager[T]) write(ctx context.Context, op string, s *Session[T], next Token, edit func(payload []byte) ([]byte, error)) (*Session[T], error) {
+	last := &grace{ctx: ctx}
+	defer last.end()
 	for try := 1; ; try++ {
 		payload, err := edit(s.payload)
 		if err != nil {
@@ -28,23 +29,21 @@ func (m *Manager[T]) write(ctx context.Context, op string, s *Session[T], next T
 			return nil, opError(op, err)
 		}
 		data := envelope{next.hash(), payload}.encode()
-		rec, err := m.finish(ctx, op, func(ctx context.Context) (Record, error) {
-			return m.store.Save(ctx, s.token.id(), data, s.version)
-		})
+		rec, err := m.store.Save(last.context(), s.token.id(), data, s.version)
 		if err == nil {
 			return newSession(next, rec, payload, v), nil
 		}
 		if !errors.Is(err, ErrConflict) {
-			return nil, err
+			return nil, last.join(err)
 		}
 		if try == mostTries {
 			return nil, opError(op, fmt.Errorf("%w: %d tries", ErrConflict, try))
 		}
-		if err := backoff.Sleep(ctx, conflictDelay.Delay(try-1)); err != nil {
-			return nil, opError(op, fmt.Errorf("%w: %w", ErrConflict, err))
+		if err := backoff.Sleep(last.context(), conflictDelay.Delay(try-1)); err != nil {
+			return nil, last.join(opError(op, fmt.Errorf("%w: %w", ErrConflict, err)))
 		}
-		if s, err = m.load(ctx, s.token); err != nil {
-			return nil, err
+		if s, err = m.load(last.context(), s.token); err != nil {
+			return nil, last.join(err)
 		}
 	}
 }
@@ -70,33 +69,39 @@ func change[T any](payload []byte, fn func(*T) error) ([]byte, error) {
 	return keepUnknown(payload, before, after), nil
 }
 
-const (
-	mostAlone    = 64              // writes of one Manager whose callers have gone
-	aloneTimeout = 5 * time.Second // for one of them
-)
+// graceTime is how long a write may take whose context has ended before it.
+const graceTime = 50 * time.Millisecond
 
-// finish runs a write. A store finishes what it has begun, so while ctx lives
-// it is simply called. When ctx has ended before, as after a client has hung
-// up, the write is made all the same, by itself and within bounds: a logout
-// must not depend on who waits for its answer.
-func (m *Manager[T]) finish(ctx context.Context, op string, write func(context.Context) (Record, error)) (Record, error) {
-	ended := ctx.Err()
-	if ended == nil {
-		return write(ctx)
-	}
-	select {
-	case m.alone <- struct{}{}:
-	default:
-		return Record{}, opError(op, fmt.Errorf("%w: not sent: %d writes are on their own already: %w",
-			transparency.ErrUnavailable, mostAlone, ended))
-	}
-	go func() {
-		defer func() { <-m.alone }()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), aloneTimeout)
-		defer cancel()
-		if _, err := write(ctx); err != nil {
-			m.opts.Logger.Warn("session: a write whose caller had gone failed", "op", op, "err", err)
+// A grace lets a write begin although its context has ended, as it has when a
+// client hung up: a logout must not depend on who waits for its answer. A write
+// that has begun is finished by the store. While the context lives nothing is
+// added to it, so that callers return at once when it ends.
+type grace struct {
+	ctx    context.Context
+	longer context.Context // ctx with the grace, once that has begun
+	cancel context.CancelFunc
+}
+
+func (g *grace) context() context.Context {
+	if g.longer == nil {
+		if g.ctx.Err() == nil {
+			return g.ctx
 		}
-	}()
-	return Record{}, opError(op, fmt.Errorf("%w: not waited for: %w", transparency.ErrUncertain, ended))
+		g.longer, g.cancel = context.WithTimeout(context.WithoutCancel(g.ctx), graceTime)
+	}
+	return g.longer
+}
+
+// join adds to err that the caller's context has ended.
+func (g *grace) join(err error) error {
+	if ended := g.ctx.Err(); err != nil && ended != nil && !errors.Is(err, ended) {
+		return fmt.Errorf("%w: %w", err, ended)
+	}
+	return err
+}
+
+func (g *grace) end() {
+	if g.cancel != nil {
+		g.cancel()
+	}
 }
