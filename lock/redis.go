@@ -154,21 +154,19 @@ func (d *RedisDriver) Renew(ctx context.Context, claims []Claim) []error {
 func (d *RedisDriver) renew(ctx context.Context, claims []Claim) []error {
 	cmds := make([]*rediskit.Once, len(claims))
 	for round, unknown := 0, len(claims); round < 3 && unknown > 0; round++ {
-		told := false
-		_, _ = d.client.Pipelined(ctx, func(p redis.Pipeliner) error { // each command holds its error
-			for i, c := range claims {
-				if round > 0 && !noScript(cmds[i].Err()) {
-					continue
-				}
-				build := renewScript.Cmd
-				if round == 2 || round == 1 && !told {
-					build, told = renewScript.Source, true
-				}
-				cmds[i] = build(ctx, []string{d.lockKey(c.Key)}, c.Token, ms(c.TTL))
-				_ = p.Process(ctx, cmds[i])
+		batch := make([]*rediskit.Once, 0, unknown)
+		for i, c := range claims {
+			if round > 0 && !noScript(cmds[i].Err()) {
+				continue
 			}
-			return nil
-		})
+			build := renewScript.Cmd
+			if round == 2 || round == 1 && len(batch) == 0 {
+				build = renewScript.Source
+			}
+			cmds[i] = build(ctx, []string{d.lockKey(c.Key)}, c.Token, ms(c.TTL))
+			batch = append(batch, cmds[i])
+		}
+		d.pipeline(ctx, batch...)
 		unknown = 0
 		for _, cmd := range cmds {
 			if noScript(cmd.Err()) {
@@ -188,6 +186,29 @@ func (d *RedisDriver) renew(ctx context.Context, claims []Claim) []error {
 	}
 	return results
 }
+
+// pipeline sends the commands in one round trip. Each holds its error. A
+// pipeline whose connection was refused by the server (a wrong password, for
+// one) leaves its commands without reply and without error, as if each had
+// been answered with nothing; here they have the pipeline's.
+func (d *RedisDriver) pipeline(ctx context.Context, cmds ...*rediskit.Once) {
+	_, err := d.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, cmd := range cmds {
+			_ = p.Process(ctx, cmd) // queued only
+		}
+		return nil
+	})
+	if err == nil {
+		err = errNoReply
+	}
+	for _, cmd := range cmds {
+		if cmd.Err() == nil && cmd.Val() == nil {
+			cmd.SetErr(err)
+		}
+	}
+}
+
+var errNoReply = errors.New("no reply")
 
 func noScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
 
@@ -232,10 +253,7 @@ func (o *obtaining) send(ctx context.Context, name, text string, args []any) *re
 	keys := o.keys()
 	obtain := rediskit.NewOnce(ctx, 3, append([]any{name, text, 1, keys[0]}, args...)...)
 	o.mint = mintScript.Cmd(ctx, keys, o.args()...)
-	_, _ = o.d.client.Pipelined(ctx, func(p redis.Pipeliner) error { // each command holds its error
-		_ = p.Process(ctx, obtain)
-		return p.Process(ctx, o.mint)
-	})
+	o.d.pipeline(ctx, obtain, o.mint)
 	return obtain.Cmd
 }
 
@@ -260,30 +278,17 @@ func parseMint(reply any, err error) (Grant, error) {
 		return Grant{}, err
 	}
 	switch reply := reply.(type) {
-	case int64:
-		return Grant{Fence: uint64(reply)}, nil
 	case string:
 		fence, err := strconv.ParseUint(reply, 10, 64)
 		if err != nil || fence == 0 {
-			return Grant{}, invalid("the reply is no fence: %q", reply)
+			return Grant{}, invalid("the fence in the store is not a number")
 		}
 		return Grant{Fence: fence}, nil
-	case []any:
-		if left, ok := first[int64](reply); ok {
-			if left == -1 {
-				return Grant{Remaining: MaxTTL}, nil // set by other hands
-			}
-			return Grant{Remaining: time.Duration(max(left, 0)) * time.Millisecond}, nil
+	case int64:
+		if reply == -1 {
+			return Grant{Remaining: MaxTTL}, nil // set by other hands
 		}
+		return Grant{Remaining: time.Duration(max(reply, 0)) * time.Millisecond}, nil
 	}
 	return Grant{}, invalid("the reply is neither fence nor time: %T", reply)
-}
-
-func first[T any](list []any) (T, bool) {
-	if len(list) != 1 {
-		var zero T
-		return zero, false
-	}
-	v, ok := list[0].(T)
-	return v, ok
 }

@@ -13,14 +13,14 @@
 --
 -- Run twice it answers 0, and changes nothing more: a token is used for one
 -- acquisition only. A waiter whose owner nobody hears is gone and is passed
--- over. A channel that may not be published to leaves the lock free, and the
--- waiters to their polling.
+-- over. A line that is something else, or a channel that may not be published
+-- to, leaves the lock free and the waiters to their polling.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
-  redis.call('ZREM', KEYS[2], ARGV[1])
+  redis.pcall('ZREM', KEYS[2], ARGV[1])
   return 0
 end
 for _ = 1, 64 do
-  local token = redis.call('ZPOPMIN', KEYS[2])[1]
+  local token = redis.pcall('ZPOPMIN', KEYS[2])[1]
   if not token then
     break
   end

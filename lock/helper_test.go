@@ -1,0 +1,72 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-transparency/transparency/lock"
+)
+
+// newLocker returns a Locker over Redis that is closed at cleanup.
+func newLocker(t *testing.T, client lock.RedisClient, opts lock.Options) *lock.Locker {
+	t.Helper()
+	l := lock.NewRedis(client, &opts)
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+func newClient(t *testing.T, opts *redis.Options, addr string) *redis.Client {
+	t.Helper()
+	o := *opts
+	o.Addr = addr
+	client := redis.NewClient(&o)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func mustLock(t *testing.T, m lock.Mutex) *lock.Lease {
+	t.Helper()
+	lease, err := m.Lock(t.Context())
+	if err != nil {
+		t.Fatalf("Lock error = %v", err)
+	}
+	return lease
+}
+
+func mustUnlock(t *testing.T, lease *lock.Lease) {
+	t.Helper()
+	if err := lease.Unlock(t.Context()); err != nil {
+		t.Errorf("Unlock error = %v, want nil", err)
+	}
+}
+
+func wantErr(t *testing.T, op string, err error, want ...error) {
+	t.Helper()
+	for _, w := range want {
+		if !errors.Is(err, w) {
+			t.Errorf("%s error = %v, want one wrapping %q", op, err, w)
+		}
+	}
+}
+
+func eventually(t *testing.T, what string, d time.Duration, cond func() bool) {
+	t.Helper()
+	for end := time.Now().Add(d); !cond(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within %v", what, d)
+		}
+	}
+}
+
+// gone waits until the key is not in Redis.
+func gone(t *testing.T, client redis.Cmdable, key string, d time.Duration) {
+	t.Helper()
+	eventually(t, key+" is gone", d, func() bool {
+		n, err := client.Exists(context.Background(), key).Result()
+		return err == nil && n == 0
+	})
+}

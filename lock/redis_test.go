@@ -1,0 +1,278 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-transparency/transparency"
+	"github.com/go-transparency/transparency/internal/redistest"
+	"github.com/go-transparency/transparency/lock"
+)
+
+// trips counts round trips.
+type trips struct{ n atomic.Int64 }
+
+func (h *trips) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		h.n.Add(1)
+		return next(ctx, cmd)
+	}
+}
+
+func (h *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		h.n.Add(1)
+		return next(ctx, cmds)
+	}
+}
+
+func TestRedisRoundTrips(t *testing.T) {
+	s := redistest.Start(t)
+	client := s.Client(t)
+	var h trips
+	client.AddHook(&h)
+	m := newLocker(t, client, lock.Options{Prefix: s.Prefix()}).Mutex("k", nil)
+	mustUnlock(t, mustLock(t, m)) // the scripts are known
+	before := h.n.Load()
+	for range 10 {
+		mustUnlock(t, mustLock(t, m))
+	}
+	if got := h.n.Load() - before; got != 20 {
+		t.Errorf("10 cycles took %d round trips, want 20", got)
+	}
+}
+
+// Every key is documented, in one slot, and has a TTL; a lock that was
+// released leaves its fence and nothing else.
+func TestRedisKeys(t *testing.T) {
+	s := redistest.Start(t)
+	client, ctx := s.Client(t), t.Context()
+	p := s.Prefix()
+	a := newLocker(t, client, lock.Options{Prefix: p})
+	b := newLocker(t, client, lock.Options{Prefix: p})
+	lease := mustLock(t, a.Mutex("a{b}%", nil))
+	got := make(chan *lock.Lease)
+	go func() {
+		next, _ := b.Mutex("a{b}%", nil).Lock(ctx)
+		got <- next
+	}()
+	eventually(t, "a waiter", 5*time.Second, func() bool { return b.Stats().Waiting == 1 })
+	for key, most := range map[string]time.Duration{
+		p + "{a%7Bb%7D%25}":       lock.DefaultTTL,
+		p + "{a%7Bb%7D%25}:fence": time.Hour,
+		p + "{a%7Bb%7D%25}:line":  10 * time.Second,
+	} {
+		eventually(t, key, time.Second, func() bool { return client.Exists(ctx, key).Val() == 1 })
+		if ttl := client.PTTL(ctx, key).Val(); ttl <= 0 || ttl > most {
+			t.Errorf("TTL of %q = %v, want up to %v", key, ttl, most)
+		}
+	}
+	mustUnlock(t, lease)
+	next := <-got
+	if next == nil {
+		t.Fatal("the waiter was not granted the lock")
+	}
+	mustUnlock(t, next)
+	if keys := client.Keys(ctx, p+"*").Val(); len(keys) != 1 || !strings.HasSuffix(keys[0], ":fence") {
+		t.Errorf("keys after the release: %q, want the fence alone", keys)
+	}
+}
+
+// LK-19: the scripts are forgotten at any moment, also between the commands of
+// a pipeline's neighbours.
+func TestRedisScriptFlush(t *testing.T) {
+	s := redistest.Start(t)
+	client, ctx := s.Client(t), t.Context()
+	l := newLocker(t, client, lock.Options{Prefix: s.Prefix(), TTL: 900 * time.Millisecond})
+	flush := func() {
+		t.Helper()
+		if err := client.ScriptFlush(ctx).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 5 {
+		flush()
+		lease := mustLock(t, l.Mutex("k", nil))
+		flush()
+		if i > 0 {
+			mustUnlock(t, lease)
+			continue
+		}
+		var more []*lock.Lease
+		for j := range 5 {
+			more = append(more, mustLock(t, l.Mutex(fmt.Sprint("k", j), nil)))
+		}
+		flush()
+		eventually(t, "all are renewed", 3*time.Second, func() bool { return l.Stats().Renewed >= 6 })
+		for _, lease := range append(more, lease) {
+			mustUnlock(t, lease)
+		}
+		if n := l.Stats().RenewalsFailed; n != 0 {
+			t.Errorf("%d renewals failed", n)
+		}
+	}
+	// One of the two scripts is known and the other is not.
+	flush()
+	obtained := newLocker(t, client, lock.Options{Prefix: s.Prefix()})
+	mustUnlock(t, mustLock(t, obtained.Mutex("k", nil)))
+}
+
+// LK-21: fences rise whatever became of the last one, and exactly.
+func TestRedisFences(t *testing.T) {
+	s := redistest.Start(t)
+	client, ctx := s.Client(t), t.Context()
+	l := newLocker(t, client, lock.Options{Prefix: s.Prefix()})
+	fenceKey := s.Prefix() + "{k}:fence"
+	fence := func() uint64 {
+		t.Helper()
+		lease := mustLock(t, l.Mutex("k", nil))
+		defer mustUnlock(t, lease)
+		return lease.Fence()
+	}
+	first := fence()
+	if first < 1e15 {
+		t.Fatalf("fence %d, want a time in µs", first)
+	}
+	client.Del(ctx, fenceKey)
+	if second := fence(); second <= first {
+		t.Errorf("fence %d after the counter was lost, want more than %d", second, first)
+	}
+	for _, last := range []uint64{first * 2, 9_007_199_254_740_993, 1<<63 - 10} { // 2^53 + 1
+		client.Set(ctx, fenceKey, last, time.Hour) // the clock was set back
+		for i := range uint64(3) {
+			if got := fence(); got != last+1+i {
+				t.Errorf("fence %d, want %d", got, last+1+i)
+			}
+		}
+	}
+	if ttl := client.PTTL(ctx, fenceKey).Val(); ttl <= 0 {
+		t.Errorf("TTL of the fence = %v, want one", ttl)
+	}
+	client.Set(ctx, fenceKey, "one", time.Hour)
+	lease, err := l.Mutex("k", nil).TryLock(ctx)
+	if err == nil {
+		t.Logf("a fence that is no number: %d", lease.Fence())
+		mustUnlock(t, lease)
+	}
+	gone(t, client, s.Prefix()+"{k}", 3*time.Second)
+}
+
+// Keys that are something else are refused, and left as they were.
+func TestRedisWrongType(t *testing.T) {
+	s := redistest.Start(t)
+	client, ctx := s.Client(t), t.Context()
+	l := newLocker(t, client, lock.Options{Prefix: s.Prefix()})
+	for _, suffix := range []string{"", ":fence"} {
+		key := s.Prefix() + "{k}" + suffix
+		client.RPush(ctx, key, "x")
+		_, err := l.Mutex("k", nil).Lock(ctx)
+		wantErr(t, "Lock over a list at "+key, err, transparency.ErrInvalid)
+		if suffix != "" {
+			gone(t, client, s.Prefix()+"{k}", 3*time.Second)
+		}
+		if client.LLen(ctx, key).Val() != 1 {
+			t.Errorf("the list at %q was changed", key)
+		}
+		client.Del(ctx, key)
+	}
+	// A line that is something else costs the waiters their order, not the lock.
+	client.RPush(ctx, s.Prefix()+"{k}:line", "x")
+	lease := mustLock(t, l.Mutex("k", nil))
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	_, err := newLocker(t, client, lock.Options{Prefix: s.Prefix()}).Mutex("k", nil).Lock(short)
+	wantErr(t, "Lock", err, lock.ErrHeld, context.DeadlineExceeded)
+	mustUnlock(t, lease)
+	if keys := client.Exists(ctx, s.Prefix()+"{k}").Val(); keys != 0 {
+		t.Errorf("the lock is still there")
+	}
+}
+
+func TestRedisDenied(t *testing.T) {
+	s := redistest.StartServer(t)
+	admin, ctx := s.Client(t), t.Context()
+	if err := admin.Do(ctx, "ACL", "SETUSER", "weak", "on", ">secret-word", "~*", "&*", "+@all", "-evalsha", "-eval").Err(); err != nil {
+		t.Fatal(err)
+	}
+	opts := s.Options()
+	opts.Username, opts.Password = "weak", "secret-word"
+	_, err := newLocker(t, newClient(t, opts, s.Addr()), lock.Options{}).Mutex("k", nil).Lock(ctx)
+	wantErr(t, "Lock without permission", err, transparency.ErrDenied)
+	opts.Password = "wrong-word"
+	_, err = newLocker(t, newClient(t, opts, s.Addr()), lock.Options{}).Mutex("k", nil).Lock(ctx)
+	wantErr(t, "Lock with a wrong password", err, transparency.ErrDenied)
+	for _, secret := range []string{"secret-word", "wrong-word", "weak"} {
+		if strings.Contains(err.Error(), secret) {
+			t.Errorf("Lock error = %q, and that holds %q", err, secret)
+		}
+	}
+	// Without leave to publish the lock works, and waiters poll.
+	if err := admin.Do(ctx, "ACL", "SETUSER", "mute", "on", ">secret-word", "~*", "resetchannels", "+@all").Err(); err != nil {
+		t.Fatal(err)
+	}
+	opts.Username, opts.Password = "mute", "secret-word"
+	mute := newClient(t, opts, s.Addr())
+	a, b := newLocker(t, mute, lock.Options{}), newLocker(t, mute, lock.Options{})
+	lease := mustLock(t, a.Mutex("k", nil))
+	time.AfterFunc(50*time.Millisecond, func() { mustUnlock(t, lease) })
+	start := time.Now()
+	mustUnlock(t, mustLock(t, b.Mutex("k", nil)))
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("granted after %v", took)
+	}
+}
+
+func TestRedisUnreachable(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = ln.Close()
+	redistest.Silence()
+	client := redis.NewClient(&redis.Options{Addr: ln.Addr().String(), DialerRetries: 1}) // with go-redis' own retries
+	t.Cleanup(func() { _ = client.Close() })
+	_, err = newLocker(t, client, lock.Options{}).Mutex("k", nil).Lock(t.Context())
+	if !transparency.Retryable(err) {
+		t.Errorf("Lock with nobody there = %v, want a retryable error", err)
+	}
+}
+
+func TestRedisNilClient(t *testing.T) {
+	var typed *redis.Client
+	for _, client := range []lock.RedisClient{nil, typed} {
+		_, err := lock.NewRedis(client, nil).Mutex("k", nil).TryLock(t.Context())
+		wantErr(t, "TryLock with a nil client", err, transparency.ErrInvalid)
+	}
+	d := lock.NewRedisDriver(nil, nil)
+	wantErr(t, "Renew", d.Renew(t.Context(), make([]lock.Claim, 1))[0], transparency.ErrInvalid)
+	_, err := d.Release(t.Context(), "k", "t")
+	wantErr(t, "Release", err, transparency.ErrInvalid)
+	wantErr(t, "Listen", d.Listen(t.Context(), "o", nil), transparency.ErrInvalid)
+}
+
+// A lock that somebody set by hand, without a TTL, is waited for and not
+// broken.
+func TestRedisForeignKey(t *testing.T) {
+	s := redistest.Start(t)
+	client, ctx := s.Client(t), t.Context()
+	l := newLocker(t, client, lock.Options{Prefix: s.Prefix()})
+	client.Set(ctx, s.Prefix()+"{k}", "by hand", 0)
+	_, err := l.Mutex("k", nil).TryLock(ctx)
+	wantErr(t, "TryLock", err, lock.ErrHeld)
+	ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	defer cancel()
+	_, err = l.Mutex("k", nil).Lock(ctx)
+	wantErr(t, "Lock", err, lock.ErrHeld, context.DeadlineExceeded)
+	if n := l.Stats().Attempts; n > 4 {
+		t.Errorf("%d attempts in 200ms", n)
+	}
+}
