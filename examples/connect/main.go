@@ -12,6 +12,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"time"
 
@@ -34,8 +35,10 @@ func run(ctx context.Context, env *lab.Env) error {
 	}
 	fmt.Fprintln(env.Out, "PING: ok")
 
-	// Allowed to write. The expiry removes the key even if this process dies.
-	key := env.Prefix() + "connect"
+	// Allowed to write. The expiry removes the key even if this process dies; Del
+	// removes it now, also when Ctrl-C has ended ctx by then.
+	key := "lab:connect:" + rand.Text()
+	defer func() { _ = client.Del(context.WithoutCancel(ctx), key).Err() }()
 	if err := client.Set(ctx, key, "hello", 60*time.Second).Err(); err != nil {
 		return env.Advise("SET a key for 60 s", err)
 	}
@@ -47,13 +50,9 @@ func run(ctx context.Context, env *lab.Env) error {
 		return env.Advise("GET the key that was just set", err)
 	}
 	if value != "hello" {
-		return fmt.Errorf("GET returned another value than was SET: check who else writes keys under %s", env.Prefix())
+		return fmt.Errorf("GET returned another value than was SET: check who else writes to %s", env.Where())
 	}
 	fmt.Fprintln(env.Out, "GET: ok, the same value")
-
-	if err := client.Del(ctx, key).Err(); err != nil {
-		return env.Advise("DEL the key", err)
-	}
 	fmt.Fprintln(env.Out, "Connected.")
 	return nil
 }

@@ -119,11 +119,26 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// The embedded kind of server answers a TLS handshake otherwise than a real
-// one; the advice is the same.
+// A real server takes a TLS handshake for a command that is not complete and
+// waits; the embedded one ends the connection. The advice is the same.
 func TestTLSAgainstPlain(t *testing.T) {
-	labtest.Program{Env: map[string]string{"REDIS_URL": "rediss://:" + marker + "@" + redistest.StartMini(t).Addr()}}.Run(t).
-		WantFailure(t, []string{"cannot PING", "check", "REDIS_TLS"}, marker)
+	for name, server := range map[string]func(testing.TB) *redistest.Server{
+		"server": redistest.StartServer, "embedded": redistest.StartMini,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			host, port, _ := net.SplitHostPort(server(t).Addr())
+			for setting, env := range map[string]map[string]string{
+				"URL":       {"REDIS_URL": "rediss://:" + marker + "@" + net.JoinHostPort(host, port)},
+				"REDIS_TLS": {"REDIS_HOST": host, "REDIS_PORT": port, "REDIS_PASSWORD": marker, "REDIS_TLS": "true"},
+			} {
+				t.Run(setting, func(t *testing.T) {
+					t.Parallel()
+					labtest.Program{Env: env}.Run(t).WantFailure(t, []string{"cannot PING", "check REDIS_TLS"}, marker)
+				})
+			}
+		})
+	}
 }
 
 // A port where something else than a Redis answers.

@@ -38,6 +38,16 @@ func testRows(name string) []row {
 		fails := func(context.Context, *lab.Env) (string, error) { return "", errors.New("saw\nnothing") }
 		broken := row{name: "broken", done: "nothing", without: accessRow.without, with: fails}
 		return []row{accessRow, broken, {name: "wrong", done: "nothing", without: fails, with: accessRow.with}}
+	case "killer": // ends the server before the second row
+		killer := migrationRow
+		killer.without = func(ctx context.Context, env *lab.Env) (string, error) {
+			client, err := env.Redis(ctx)
+			if err == nil {
+				_ = client.ShutdownNoSave(ctx).Err()
+			}
+			return "", err
+		}
+		return []row{accessRow, killer, concurrencyRow}
 	case "hanging":
 		hangs := func(ctx context.Context, env *lab.Env) (string, error) { return "", env.Processes(ctx, "hanging wait") }
 		waits := func(ctx context.Context, env *lab.Env) error {
@@ -141,6 +151,26 @@ func TestRowDoesNotHold(t *testing.T) {
 	}
 	wantPlain(t, r.Stdout)
 	wantOnly(t, server.Client(t))
+}
+
+// Keys that cannot be removed are no secret.
+func TestCannotCleanUp(t *testing.T) {
+	server := redistest.StartServer(t)
+	if err := server.Client(t).Do(t.Context(), "acl", "setuser", "default", "-scan").Err(); err != nil {
+		t.Fatal(err)
+	}
+	labtest.Program{Env: map[string]string{"REDIS_URL": "redis://" + server.Addr()}}.Run(t).
+		WantFailure(t, []string{"cannot remove the keys under lab:", "does not allow", "check the user's permissions"})
+}
+
+// A server that stops answering in the middle: the tour ends, and says why.
+func TestServerGoesAway(t *testing.T) {
+	server := redistest.StartServer(t)
+	r := labtest.Program{Env: map[string]string{envRows: "killer", "REDIS_URL": "redis://" + server.Addr()}}.Run(t)
+	r.WantFailure(t, []string{"does not hold: migration (with), concurrency (without), concurrency (with)"})
+	if !strings.Contains(r.Stdout, "nothing listens at "+server.Addr()) {
+		t.Errorf("stdout = %q, want it to say why", r.Stdout)
+	}
 }
 
 // mutants are rows whose system was changed so that a check has to notice.

@@ -76,9 +76,9 @@ func explain(opts *redis.Options, err error) advice {
 	case isTimeout(err):
 		check := "REDIS_HOST and REDIS_PORT (or REDIS_URL), firewalls on the way, and that the server is not stopped"
 		if opts.TLSConfig != nil {
-			check += "; TLS is on: a server without it may stay silent (REDIS_TLS)"
+			check = "REDIS_TLS (a server without TLS may stay silent), " + check
 		}
-		return advice{fmt.Sprintf("no answer from %s within %v", opts.Addr, dialTimeout), check}
+		return advice{"no answer from " + opts.Addr + " within seconds", check}
 	case dialed:
 		return advice{opts.Addr + " cannot be reached", checkPlace}
 	case opts.TLSConfig != nil:

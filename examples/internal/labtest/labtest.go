@@ -33,7 +33,10 @@ func Main(m *testing.M, run func(context.Context, *lab.Env) error) {
 	for _, name := range []string{"CONFIG_BACKEND", "CONFIG_URL"} {
 		_ = os.Unsetenv(name)
 	}
-	_ = os.Setenv(envProgram, "1") // for the children that a run in this process starts
+	// For the processes that the tests start, and those that they start. Under the
+	// race detector each would wait a second before it ends.
+	_ = os.Setenv(envProgram, "1")
+	_ = os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0"))
 	goleak.VerifyTestMain(m)
 }
 
@@ -96,10 +99,9 @@ func (p Program) Command(ctx context.Context, tb testing.TB) *exec.Cmd {
 	}
 	cmd := exec.CommandContext(ctx, exe, p.Args...)
 	cmd.Dir = p.Dir
-	cmd.Env = []string{envProgram + "=1"}
 	for _, entry := range os.Environ() {
 		name, _, _ := strings.Cut(entry, "=")
-		if name != envProgram && !ours(name) {
+		if name == envProgram || !ours(name) {
 			cmd.Env = append(cmd.Env, entry)
 		}
 	}
