@@ -36,6 +36,7 @@ func Run(t *testing.T, open Open) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // most of it is waiting
 			c.fn(&run{reporter: t, connect: open(t), ttl: 600 * time.Millisecond})
 		})
 	}

@@ -1,0 +1,119 @@
+package lock
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// skewed gives a Locker a wall clock that is off by what is returned.
+func skewed(l *Locker) *time.Duration {
+	var off time.Duration
+	l.wall = func() time.Time { return time.Now().Add(off) }
+	return &off
+}
+
+// LK-23: the wall clock is set back, and nothing happens; it is set forward,
+// and the lease ends early at worst.
+func TestWallClockJumps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := NewMemoryDriver()
+		l := New(store, &Options{TTL: time.Minute})
+		defer l.Close()
+		off := skewed(l)
+
+		*off = -time.Hour
+		back, err := l.Mutex("back", nil).Lock(t.Context())
+		if err != nil {
+			t.Fatalf("Lock error = %v", err)
+		}
+		*off = -2 * time.Hour
+		time.Sleep(5 * time.Minute)
+		if err := back.Err(); err != nil || l.Stats().Renewed == 0 {
+			t.Errorf("Err after the clock was set back = %v, %+v, want a lease that is renewed", err, l.Stats())
+		}
+		*off = time.Hour
+		if err := back.Err(); !errors.Is(err, ErrLost) {
+			t.Errorf("Err after the clock was set forward = %v, want ErrLost", err)
+		}
+		if g, _ := store.Acquire(t.Context(), Claim{Key: "back", Token: "other", TTL: time.Minute}, false); g.Remaining > time.Minute {
+			t.Errorf("the key lasts for %v, want up to a minute: the store gets durations only", g.Remaining)
+		}
+		forward, err := l.Mutex("forward", nil).Lock(t.Context())
+		if err != nil {
+			t.Fatalf("Lock error = %v", err)
+		}
+		time.Sleep(5 * time.Minute)
+		if err := forward.Err(); err != nil {
+			t.Errorf("Err of a lease taken since = %v, want nil", err)
+		}
+	})
+}
+
+// LK-24: the machine sleeps, and its monotonic clock with it. On waking, no
+// way to ask says that the lock is held.
+func TestSuspend(t *testing.T) {
+	for name, ask := range map[string]func(*Lease) bool{
+		"Err":                func(s *Lease) bool { return s.Err() == nil },
+		"Context":            func(s *Lease) bool { return s.Context().Err() == nil },
+		"an earlier Context": func(s *Lease) bool { return s.ctx.Err() == nil },
+		"Unlock":             func(s *Lease) bool { return s.Unlock(t.Context()) == nil },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := NewMemory(&Options{TTL: time.Minute})
+			defer l.Close()
+			off := skewed(l)
+			lease, err := l.Mutex("k", nil).Lock(t.Context())
+			if err != nil {
+				t.Fatalf("Lock error = %v", err)
+			}
+			early := lease.Context()
+			time.Sleep(30 * time.Second) // it has been renewed once
+			*off = 10 * time.Minute
+			if ask(lease) {
+				t.Errorf("%s after a suspend says that the lock is held", name)
+			}
+			select {
+			case <-early.Done():
+			default:
+				t.Errorf("%s after a suspend: the lease's context is not done", name)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		l := NewMemory(&Options{TTL: time.Minute})
+		defer l.Close()
+		off := skewed(l)
+		lease, err := l.Mutex("k", nil).Lock(t.Context())
+		if err != nil {
+			t.Fatalf("Lock error = %v", err)
+		}
+		*off = 10 * time.Minute
+		start := time.Now()
+		<-lease.Context().Done()
+		if took := time.Since(start); took > 20*time.Second {
+			t.Errorf("Done %v after the suspend, want within a third of the TTL", took)
+		}
+	})
+}
+
+// A renewal is no exception: a reply that comes in after a suspend does not
+// revive the lease.
+func TestSuspendDuringRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewMemory(&Options{TTL: time.Minute})
+		defer l.Close()
+		off := skewed(l)
+		l.driver = &sleepy{l.driver, func() { *off = 10 * time.Minute }}
+		lease, err := l.Mutex("k", nil).Lock(t.Context())
+		if err != nil {
+			t.Fatalf("Lock error = %v", err)
+		}
+		time.Sleep(25 * time.Second)
+		synctest.Wait()
+		if err := lease.Err(); !errors.Is(err, ErrLost) {
+			t.Errorf("Err = %v, want ErrLost", err)
+		}
+	})
+}

@@ -1,0 +1,93 @@
+package lock_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-transparency/transparency/internal/redistest"
+	"github.com/go-transparency/transparency/lock"
+	"github.com/go-transparency/transparency/lock/locktest"
+)
+
+func TestCluster(t *testing.T) {
+	c := redistest.StartCluster(t)
+	t.Run("suite", func(t *testing.T) {
+		locktest.Run(t, func(t *testing.T) func() lock.Driver {
+			client, prefix := c.Client(t), t.Name()+":"
+			return func() lock.Driver { return lock.NewRedisDriver(client, &lock.Options{Prefix: prefix}) }
+		})
+	})
+
+	// LK-20: the keys of a lock share a slot, whatever the key.
+	t.Run("one slot", func(t *testing.T) {
+		client := c.Client(t)
+		a := newLocker(t, client, lock.Options{})
+		b := newLocker(t, client, lock.Options{})
+		for _, key := range []string{"job", "a{b}c", "{", "}{", "{}", "{}x", "%"} {
+			lease := mustLock(t, a.Mutex(key, nil))
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			_, err := b.Mutex(key, nil).Lock(ctx)
+			wantErr(t, "Lock", err, lock.ErrHeld, context.DeadlineExceeded)
+			cancel()
+			mustUnlock(t, lease)
+		}
+	})
+
+	// LK-20: a slot moves away and back under a lease.
+	t.Run("moving slot", func(t *testing.T) {
+		client, ctx := c.Client(t), t.Context()
+		l := newLocker(t, client, lock.Options{TTL: time.Second})
+		lease := mustLock(t, l.Mutex("job", nil))
+		slot := client.ClusterKeySlot(ctx, "job").Val()
+		ids := map[string]string{} // by address
+		for line := range strings.Lines(client.ClusterNodes(ctx).Val()) {
+			f := strings.Fields(line)
+			addr, _, _ := strings.Cut(f[1], "@")
+			ids[addr] = f[0]
+		}
+		from, err := client.MasterForKey(ctx, "job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		source := from.Options().Addr
+		var target string
+		for _, addr := range c.Addrs() {
+			if addr != source {
+				target = addr
+			}
+		}
+		node := func(addr string, args ...any) {
+			t.Helper()
+			one := newClient(t, from.Options(), addr)
+			if err := one.Do(ctx, args...).Err(); err != nil {
+				t.Fatalf("%v: %v", args, err)
+			}
+		}
+		if ids[target] == "" || ids[source] == "" {
+			t.Fatalf("no ids of %q and %q in %v", source, target, ids)
+		}
+		node(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", ids[source])
+		node(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", ids[target])
+		host, port, _ := strings.Cut(target, ":")
+		node(source, "MIGRATE", host, port, "lock:{job}", 0, 5000) // and not its fence
+		renewed := l.Stats().Renewed
+		eventually(t, "a renewal by ASK", 3*time.Second, func() bool { return l.Stats().Renewed > renewed })
+		node(source, "MIGRATE", host, port, "lock:{job}:fence", 0, 5000)
+		for _, addr := range []string{target, source} {
+			node(addr, "CLUSTER", "SETSLOT", slot, "NODE", ids[target])
+		}
+		renewed = l.Stats().Renewed
+		eventually(t, "a renewal by MOVED", 3*time.Second, func() bool { return l.Stats().Renewed > renewed })
+		if err := lease.Err(); err != nil {
+			t.Errorf("Err after the move = %v, want nil", err)
+		}
+		mustUnlock(t, lease)
+		next := mustLock(t, l.Mutex("job", nil))
+		if next.Fence() <= lease.Fence() {
+			t.Errorf("fence %d after %d", next.Fence(), lease.Fence())
+		}
+		mustUnlock(t, next)
+	})
+}

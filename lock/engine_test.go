@@ -1,0 +1,207 @@
+package lock
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// sleepy is a driver under which something happens at each renewal.
+type sleepy struct {
+	Driver
+	renewing func()
+}
+
+func (s *sleepy) Renew(ctx context.Context, claims []Claim) []error {
+	s.renewing()
+	return s.Driver.Renew(ctx, claims)
+}
+
+// One goroutine keeps all leases, and renews them together.
+func TestManyLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		exchanges := 0
+		l := New(&sleepy{NewMemoryDriver(), func() { exchanges++ }}, nil)
+		defer l.Close()
+		before := runtime.NumGoroutine()
+		const n = 10_000
+		for i := range n {
+			if _, err := l.Mutex(fmt.Sprint(i), nil).Lock(t.Context()); err != nil {
+				t.Fatalf("Lock error = %v", err)
+			}
+			if i%1000 == 999 {
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		if more := runtime.NumGoroutine() - before; more > 2 {
+			t.Errorf("%d goroutines for %d leases", more, n)
+		}
+		time.Sleep(10 * DefaultTTL)
+		if s := l.Stats(); s.Held != n || s.Lost != 0 || s.RenewalsFailed != 0 {
+			t.Errorf("Stats = %+v, want all held", s)
+		}
+		if exchanges > 10*4*2 {
+			t.Errorf("%d exchanges in ten TTLs, want them pipelined", exchanges)
+		}
+	})
+}
+
+// A locker without leases, waiters and leftovers runs nothing.
+func TestIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := NewMemoryDriver()
+		a, b := New(store, nil), New(store, nil)
+		before := runtime.NumGoroutine()
+		lease, err := a.Mutex("k", nil).Lock(t.Context())
+		if err != nil {
+			t.Fatalf("Lock error = %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := b.Mutex("k", nil).Lock(ctx); err == nil {
+			t.Fatal("Lock of a held lock = nil")
+		}
+		if err := lease.Unlock(t.Context()); err != nil {
+			t.Fatalf("Unlock error = %v", err)
+		}
+		time.Sleep(DefaultTTL + idleEar)
+		synctest.Wait()
+		if now := runtime.NumGoroutine(); now > before {
+			t.Errorf("%d goroutines are left", now-before)
+		}
+	})
+}
+
+// LK-30: keys that were used once leave no memory behind, in the store and in
+// the Locker, whether they were unlocked or left to expire.
+func TestMemoryReturns(t *testing.T) {
+	heap := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	store := NewMemoryDriver()
+	l := New(store, nil)
+	defer l.Close()
+	before := heap()
+	for i := range 1_000_000 {
+		lease, err := l.Mutex(fmt.Sprint("key", i), nil).Lock(t.Context())
+		if err != nil {
+			t.Fatalf("Lock error = %v", err)
+		}
+		if err := lease.Unlock(t.Context()); err != nil {
+			t.Fatalf("Unlock error = %v", err)
+		}
+	}
+	if after := heap(); after > before+1<<20 {
+		t.Errorf("%d KiB are left of 10^6 keys used one after another", (after-before)>>10)
+	}
+	leases := make([]*Lease, 100_000)
+	for i := range leases {
+		leases[i], _ = l.Mutex(fmt.Sprint("key", i), nil).Lock(t.Context())
+	}
+	for _, lease := range leases {
+		_ = lease.Unlock(t.Context())
+	}
+	clear(leases)
+	leases = nil
+	if after := heap(); after > before+1<<20 {
+		t.Errorf("%d KiB are left of 10^5 keys used at once", (after-before)>>10)
+	}
+	for i := range 200_000 {
+		_, _ = store.Acquire(t.Context(), Claim{Key: fmt.Sprint("key", i), Token: "t", TTL: 1}, false)
+	}
+	if n := len(store.keys.m); n > 2*minSweep {
+		t.Errorf("%d keys that expired are kept", n)
+	}
+}
+
+// What is told to the logger names the key, and is told outside of the lock.
+func TestLogger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var text bytes.Buffer
+		var l *Locker
+		logger := slog.New(slog.NewTextHandler(writer(func(p []byte) {
+			_ = l.Stats() // would wait for ever under l.mu
+			mu.Lock()
+			defer mu.Unlock()
+			text.Write(p)
+		}), nil))
+		store := NewMemoryDriver()
+		l = New(store, &Options{Logger: logger})
+		defer l.Close()
+		lease, err := l.Mutex("stock:7", nil).Lock(t.Context())
+		if err != nil {
+			t.Fatalf("Lock error = %v", err)
+		}
+		_, _ = store.Release(t.Context(), "stock:7", lease.claim.Token)
+		<-lease.Context().Done()
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if got := text.String(); !strings.Contains(got, "lease lost") || !strings.Contains(got, "stock:7") || strings.Contains(got, lease.claim.Token) {
+			t.Errorf("log = %q, want the loss and the key, and no token", got)
+		}
+	})
+}
+
+type writer func([]byte)
+
+func (w writer) Write(p []byte) (int, error) { w(p); return len(p), nil }
+
+func TestHeap(t *testing.T) {
+	var h heap[*undoing]
+	base := time.Now()
+	var in []*undoing
+	for range 2000 {
+		switch k := rand.IntN(4); {
+		case k < 2 || len(in) == 0:
+			u := &undoing{at: base.Add(rand.N(time.Hour))}
+			h.push(u)
+			in = append(in, u)
+		case k == 2:
+			u := in[rand.IntN(len(in))]
+			u.at = base.Add(rand.N(time.Hour))
+			h.move(u)
+		default:
+			i := rand.IntN(len(in))
+			h.take(in[i])
+			if in[i].index != -1 {
+				t.Fatalf("index of what was taken = %d, want -1", in[i].index)
+			}
+			in = append(in[:i], in[i+1:]...)
+		}
+		for i, u := range h {
+			if u.index != i || i > 0 && u.before(h[(i-1)/2]) {
+				t.Fatalf("out of order at %d", i)
+			}
+		}
+		if len(h) != len(in) {
+			t.Fatalf("%d in the heap, want %d", len(h), len(in))
+		}
+	}
+}
+
+func FuzzParseMint(f *testing.F) {
+	f.Add("1796061760749320")
+	f.Add("0")
+	f.Add("-1")
+	f.Add("1.7e+15")
+	f.Fuzz(func(t *testing.T, reply string) {
+		g, err := parseMint(reply, nil)
+		if (err == nil) != (g.Fence != 0) || g.Remaining != 0 {
+			t.Errorf("parseMint(%q) = %+v, %v", reply, g, err)
+		}
+	})
+}
