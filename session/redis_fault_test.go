@@ -100,9 +100,9 @@ func hung(t *testing.T, op string, callers int, timeout, grace time.Duration,
 			wg      sync.WaitGroup
 			mu      sync.Mutex    // guards what follows
 			slowest time.Duration // of the callers
-			idle    time.Duration // of those who only wait, which is what the machine adds
+			idle    time.Duration // of as many who only wait: what the machine takes
 		)
-		for range callers / 10 {
+		for range callers {
 			wg.Go(func() {
 				start := time.Now()
 				ctx, cancel := context.WithTimeout(t.Context(), timeout)
@@ -113,8 +113,6 @@ func hung(t *testing.T, op string, callers int, timeout, grace time.Duration,
 				defer mu.Unlock()
 				idle = max(idle, took)
 			})
-		}
-		for range callers {
 			wg.Go(func() {
 				start := time.Now()
 				ctx, cancel := context.WithTimeout(t.Context(), timeout)
