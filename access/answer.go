@@ -70,6 +70,7 @@ func exchangeCause(err error) string {
 	var op *net.OpError
 	var cert *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
+	var timeout interface{ Timeout() bool }
 	switch {
 	case errors.As(err, &op):
 		return op.Error()
@@ -77,6 +78,8 @@ func exchangeCause(err error) string {
 		return "the server's certificate was not accepted"
 	case errors.As(err, &record):
 		return "the server does not speak TLS: http, not https?"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "the server took too long"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "the connection ended too early"
 	default:

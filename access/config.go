@@ -67,7 +67,7 @@ type Writer interface {
 	// version. It keeps no reference to data. When the document is not what
 	// opts ask for, Put returns an error wrapping [ErrConflict] and nothing
 	// is written. When the answer was lost, it returns one wrapping
-	// [transparency.ErrUncertain]: Get tells which version is stored.
+	// [transparency.ErrUncertain]: Get tells which version is stored by then.
 	Put(ctx context.Context, key string, data []byte, opts *PutOptions) (version string, err error)
 }
 

@@ -33,16 +33,17 @@
 // # Guarantees
 //
 //   - Get returns what is stored when it is called, whole and byte for byte, or
-//     an error and nothing else. Nothing is cached and nothing is tried twice.
-//   - Get and Put return as soon as their context ends or [Options.Timeout] has
-//     passed. What a backend that stopped answering holds on to is bounded: at
-//     most 64 calls of a repository are under way, and once that many are left
-//     behind, it refuses at once.
+//     an error and nothing else. Nothing is cached.
+//   - Get and Put return as soon as their context ends or the repository's
+//     Timeout has passed. What a backend that stopped answering holds on to is
+//     bounded: at most 64 calls of a repository are under way at once, and when
+//     that many are left behind, it refuses further ones without waiting.
 //   - A document of more than MaxBytes is refused without being read whole.
-//   - Put replaces a document in one step, and its conditions are a
-//     compare-and-set that is linearizable in memory and on one Redis node.
-//   - No error, and no formatting of a [Document] or of options, shows a
-//     password, a header, a URL or the bytes of a document.
+//   - Put replaces a document in one step with the check of its conditions: of
+//     several writers that read one version and change it, one wins.
+//   - No error, and no formatting of a [Document], a [Repository] or of options,
+//     shows user information or a query of a URL, a header, or the bytes of a
+//     document. Keys, paths of files, hosts and ports do show.
 //
 // Not promised: two Gets, of one key or of two, can see two generations, so
 // what belongs together belongs into one document. A replicated Redis can lose

@@ -155,8 +155,8 @@ func (r *Repository) get(ctx context.Context, key string) (Document, error) {
 // [errors.ErrUnsupported].
 //
 // A condition compares what is stored at that moment, so of several writers
-// that read the same version one wins, and the others get [ErrConflict], even
-// if all write the same bytes. Besides the errors of Get, the error can wrap
+// that read the same version and change it one wins, and the others get
+// [ErrConflict], even if all write the same bytes. Besides the errors of Get, the error can wrap
 // [transparency.ErrUncertain]: no answer came, and the data may be stored, or
 // still be going to be.
 func (r *Repository) Put(ctx context.Context, key string, data []byte, opts *PutOptions) (version string, err error) {

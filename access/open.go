@@ -72,8 +72,9 @@ func (o OpenOptions) Format(f fmt.State, _ rune) {
 //	redis://host:6379/0  rediss://…            [NewRedis]
 //	mem:                                       [NewMemory], empty
 //
-// Others are opened by opts.Openers. A Redis URL may have the parameters of
-// [redis.ParseURL]; the repository owns that client, and its Close closes it.
+// Others are opened by opts.Openers. A Redis URL has no parameters: a client
+// that needs more than an address is made by the caller, for [NewRedis]. The
+// client made here is the repository's, and its Close closes it.
 //
 // A URL that is none of these is an error of class [transparency.ErrInvalid].
 // No error quotes the URL, because it may hold a password.
@@ -119,13 +120,12 @@ func (o OpenOptions) open(rawURL string) (*Repository, error) {
 		repo := NewHTTP(rawURL, &HTTPOptions{Header: o.Header, Transport: o.Transport, MaxBytes: o.MaxBytes, Timeout: o.Timeout})
 		return repo, repo.broken
 	case "redis", "rediss":
-		client, err := openRedis(rawURL)
+		client, err := openRedis(u)
 		if err != nil {
 			return nil, err
 		}
-		repo := NewRedis(client, &RedisOptions{Prefix: o.Prefix, MaxBytes: o.MaxBytes, Timeout: o.Timeout})
-		repo.driver = ownedRedis{repo.driver.(*redisDriver), client}
-		return repo, nil
+		redisOpts := (&RedisOptions{Prefix: o.Prefix}).withDefaults()
+		return New(ownedRedis{&redisDriver{client, redisOpts.Prefix}, client}, limits), nil
 	}
 	opener := o.Openers[u.Scheme]
 	if opener == nil {
@@ -176,12 +176,11 @@ func filePath(u *url.URL) (string, error) {
 	return filepath.FromSlash(path), nil
 }
 
-func openRedis(rawURL string) (*redis.Client, error) {
-	opts, err := redis.ParseURL(rawURL)
-	if err != nil {
-		return nil, invalid("it is no Redis URL, such as redis://user:password@host:6379/0") // err may quote it
+func openRedis(u *url.URL) (*redis.Client, error) {
+	opts, err := redis.ParseURL(u.String())
+	if err != nil || u.RawQuery != "" || u.Fragment != "" { // err may quote the URL
+		return nil, invalid("it is no Redis URL, such as redis://user:password@host:6379/0, without parameters")
 	}
-	opts.MinIdleConns = 0 // they would be dialled here
 	opts.ContextTimeoutEnabled = true
 	opts.MaxRetries = -1
 	opts.DialerRetries = 1

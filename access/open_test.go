@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -59,7 +58,7 @@ func TestOpenServers(t *testing.T) {
 	if err := server.Client(t).Do(t.Context(), "SELECT", 3).Err(); err != nil {
 		t.Fatal(err)
 	}
-	repo, err = access.Open("redis://"+server.Addr()+"/3?read_timeout=1s&min_idle_conns=5", &access.OpenOptions{Prefix: "app:"})
+	repo, err = access.Open("redis://"+server.Addr()+"/3", &access.OpenOptions{Prefix: "app:"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +85,7 @@ func TestOpenInvalid(t *testing.T) {
 	for _, raw := range []string{
 		"", "config.json", "/etc/config.json", "ftp://host/", "s3://bucket", "file:", "file:///?x=1", "file://host/x", "file:x#y", "file:%zz",
 		"dir:", "dir://", "file://user@localhost/x", "mem:x", "mem://h", "mem:?x", "http:", "http://", "https:///x", "http://h/#x", "http://h:p/",
-		"redis://h/notanumber", "redis://h/1/2", "redis://h?unknown=1", "redis://h:port", "redis://:p%ss@h", "redis://:a/b@h", "://", "\x00",
+		"redis://h/notanumber", "redis://h/1/2", "redis://h?unknown=1", "redis://h?pool_size=-5", "redis://h/0#x", "redis://h:port", "redis://:p%ss@h", "redis://:a/b@h", "://", "\x00",
 	} {
 		repo, err := access.Open(raw, nil)
 		if repo != nil || !errors.Is(err, transparency.ErrInvalid) || !strings.HasPrefix(fmt.Sprint(err), "access: open: invalid: ") {
@@ -182,7 +181,7 @@ func FuzzSecrets(f *testing.F) {
 		repo, err := access.Open(text, opts)
 		errs := []error{err}
 		if err == nil {
-			errs = append(errs, errors.New(fmt.Sprintf("%v %+v %#v", repo, repo, repo)))
+			errs = append(errs, fmt.Errorf("%v %+v %#v", repo, repo, repo))
 			if strings.HasPrefix(text, "http") { // others would reach for what the secret says
 				_, err := repo.Get(context.Background(), "doc")
 				errs = append(errs, err)
@@ -257,15 +256,12 @@ func TestRedisSecrets(t *testing.T) {
 
 func TestOpenDoesNoIO(t *testing.T) {
 	url := "http" + strings.TrimPrefix(raw(t, nil), "http") // would panic at the first connection
-	for _, u := range []string{url, strings.Replace(url, "http", "redis", 1) + "?min_idle_conns=5", "file:/nowhere", "dir:/nowhere"} {
+	for _, u := range []string{url, strings.Replace(url, "http", "redis", 1), "file:/nowhere", "dir:/nowhere"} {
 		repo, err := access.Open(u, nil)
 		if err != nil {
 			t.Errorf("Open(%q) error = %v", u, err)
 			continue
 		}
 		_ = repo.Close()
-	}
-	if _, err := os.Stat("/nowhere"); err == nil {
-		t.Skip("/nowhere exists")
 	}
 }

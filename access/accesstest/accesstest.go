@@ -1,6 +1,13 @@
 // Package accesstest checks that a [access.ConfigRepository] keeps what the
 // package promises. The backends of package access pass it, and so can one of
 // your own: give [Run] a [Harness] that makes it.
+//
+//	accesstest.Run(t, accesstest.Harness{
+//		New: func(tb testing.TB, opts *access.Options) accesstest.Fixture {
+//			driver := newBackend(tb)
+//			return accesstest.Fixture{Repo: access.New(driver, opts), Set: driver.set}
+//		},
+//	})
 package accesstest
 
 import (
