@@ -138,3 +138,16 @@ func TestHTTPUnreachable(t *testing.T) {
 		}
 	}
 }
+
+// A transport may have limits of its own.
+func TestHTTPTransportTimeout(t *testing.T) {
+	released := make(chan struct{})
+	url := raw(t, func(net.Conn) { <-released })
+	transport := ownTransport(t)
+	transport.ResponseHeaderTimeout = 20 * time.Millisecond
+	_, err := get(access.NewHTTP(url, &access.HTTPOptions{Transport: transport}), "doc")
+	close(released)
+	if !transparency.Retryable(err) || !strings.Contains(err.Error(), "the server took too long") {
+		t.Errorf("Get error = %v, want ErrUnavailable: the server took too long", err)
+	}
+}
