@@ -23,9 +23,9 @@ var accessRow = row{
 	name: "access",
 	done: "the configuration moved from a file to an HTTP server",
 
-	without: func(context.Context, *lab.Env) (string, error) {
+	without: func(ctx context.Context, _ *lab.Env) (string, error) {
 		client := func(path string) (db database, err error) { // it knows about files
-			text, err := os.ReadFile(path)
+			text, err := os.ReadFile(path) //nolint:gosec // the sample
 			if err != nil {
 				return db, err
 			}
@@ -33,7 +33,7 @@ var accessRow = row{
 			err = json.Unmarshal(text, &members)
 			return members["database"], err
 		}
-		sample, err := lab.StartSample()
+		sample, err := lab.StartSample(ctx)
 		if err != nil {
 			return "", err
 		}
@@ -55,7 +55,7 @@ var accessRow = row{
 			db, _, err := access.Load[database](ctx, repo, "database")
 			return db, err
 		}
-		sample, err := lab.StartSample()
+		sample, err := lab.StartSample(ctx)
 		if err != nil {
 			return "", err
 		}

@@ -92,7 +92,7 @@ func withClient(f func(context.Context, *lab.Env, *redis.Client) error) func(con
 
 func locked(env *lab.Env, client *redis.Client, f func(lock.Mutex) error) error {
 	locker := lock.NewRedis(client, &lock.Options{TTL: 5 * time.Second, Prefix: env.Prefix() + "lock:"})
-	defer locker.Close()
+	defer locker.Close() //nolint:errcheck // it is always nil
 	return f(locker.Mutex("account", nil))
 }
 

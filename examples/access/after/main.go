@@ -55,7 +55,7 @@ func run(ctx context.Context, env *lab.Env) error {
 		if err != nil {
 			return fmt.Errorf("%w: check CONFIG_BACKEND and CONFIG_URL", err)
 		}
-		defer repo.Close()
+		defer repo.Close() //nolint:errcheck // it was only read
 		return show(ctx, env, "configured", repo)
 	}
 
@@ -63,7 +63,7 @@ func run(ctx context.Context, env *lab.Env) error {
 	if err != nil {
 		return err
 	}
-	sample, err := lab.StartSample() // config.json, and an HTTP server with the same
+	sample, err := lab.StartSample(ctx) // config.json, and an HTTP server with the same
 	if err != nil {
 		return err
 	}

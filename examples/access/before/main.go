@@ -35,7 +35,7 @@ type database struct {
 func readDatabase(ctx context.Context, kind, place string) (database, error) {
 	var db database
 	if kind == "local" {
-		text, err := os.ReadFile(place)
+		text, err := os.ReadFile(place) //nolint:gosec // the caller's file
 		if err != nil {
 			return db, err
 		}
@@ -43,8 +43,10 @@ func readDatabase(ctx context.Context, kind, place string) (database, error) {
 		if err := json.Unmarshal(text, &members); err != nil {
 			return db, fmt.Errorf("the file is not JSON: check its text: %w", err)
 		}
-		return db, json.Unmarshal(members["database"], &db)
-	} else if kind == "http" {
+		err = json.Unmarshal(members["database"], &db)
+		return db, err
+	}
+	if kind == "http" {
 		ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 		defer cancel()
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, place+"/database", nil)
@@ -59,15 +61,17 @@ func readDatabase(ctx context.Context, kind, place string) (database, error) {
 		if resp.StatusCode != http.StatusOK {
 			return db, errors.New("the server answered " + resp.Status)
 		}
-		return db, json.NewDecoder(resp.Body).Decode(&db)
-	} else if kind == "s3" {
+		err = json.NewDecoder(resp.Body).Decode(&db)
+		return db, err
+	}
+	if kind == "s3" {
 		return db, errors.New("s3 is not implemented")
 	}
 	return db, fmt.Errorf("unknown kind %q: check that it is local, http or s3", kind)
 }
 
 func run(ctx context.Context, env *lab.Env) error {
-	sample, err := lab.StartSample() // config.json, and an HTTP server with the same
+	sample, err := lab.StartSample(ctx) // config.json, and an HTTP server with the same
 	if err != nil {
 		return err
 	}

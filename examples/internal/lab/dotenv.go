@@ -17,7 +17,7 @@ const maxDotenv = 64 << 10
 // readDotenv returns the values in .env of dir; without such a file there are
 // none. Its errors hold nothing of what is in the file, as godotenv's do.
 func readDotenv(dir string) (map[string]string, error) {
-	f, err := os.Open(filepath.Join(dir, ".env"))
+	f, err := os.Open(filepath.Join(dir, ".env")) //nolint:gosec // the user's own
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -53,7 +53,7 @@ func (e *Env) process(ctx context.Context, out io.Writer, line string) error {
 	if err != nil {
 		return fmt.Errorf("cannot find this program's file: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, exe, strings.Fields(line)...)
+	cmd := exec.CommandContext(ctx, exe, strings.Fields(line)...) //nolint:gosec // this program again
 	cmd.Env, err = e.childEnv()
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -26,7 +27,7 @@ type Sample struct {
 
 // StartSample writes the file and starts the server, on this machine's loopback
 // address. Close removes both.
-func StartSample() (*Sample, error) {
+func StartSample(ctx context.Context) (*Sample, error) {
 	dir, err := os.MkdirTemp("", "lab")
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a temporary directory: %w", err)
@@ -36,7 +37,7 @@ func StartSample() (*Sample, error) {
 		s.Close()
 		return nil, fmt.Errorf("cannot write the sample: %w", err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		s.Close()
 		return nil, fmt.Errorf("cannot start an HTTP server on 127.0.0.1: %w", err)

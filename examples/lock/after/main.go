@@ -39,7 +39,7 @@ func run(ctx context.Context, env *lab.Env) error {
 		return err
 	}
 	locker := lock.NewRedis(client, &lock.Options{TTL: 5 * time.Second, Prefix: env.Prefix() + "lock:"})
-	defer locker.Close()
+	defer locker.Close() //nolint:errcheck // it is always nil
 	account := locker.Mutex("account", nil)
 
 	switch args := env.Args; {
