@@ -111,11 +111,11 @@ func withdrawals(ctx context.Context, env *lab.Env, client *redis.Client, part s
 // calls meanwhile.
 func withdraw(ctx context.Context, env *lab.Env, client *redis.Client, meanwhile func() error) error {
 	if len(env.Args) != 3 {
-		return lab.Usage("none: the tour takes no arguments")
+		return errArguments
 	}
 	amount, err := strconv.Atoi(env.Args[2])
 	if err != nil {
-		return lab.Usage("none: the tour takes no arguments")
+		return errArguments
 	}
 	now, err := client.Get(ctx, env.Prefix()+"balance").Int()
 	if err != nil {

@@ -27,6 +27,8 @@ func main() { lab.Main(run) }
 // rows are the tour, in order. One more is a file and an entry here.
 var rows = []row{accessRow, migrationRow, concurrencyRow}
 
+var errArguments = errors.New("unknown arguments: check that there are none: the tour takes no arguments")
+
 // limit bounds the whole tour.
 const limit = 25 * time.Second
 
@@ -70,5 +72,5 @@ func runPart(ctx context.Context, env *lab.Env, rows []row) error {
 			return r.parts[env.Args[1]](ctx, env)
 		}
 	}
-	return lab.Usage("none: the tour takes no arguments")
+	return errArguments
 }
