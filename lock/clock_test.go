@@ -2,15 +2,16 @@ package lock
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
 // skewed gives a Locker a wall clock that is off by what is returned.
-func skewed(l *Locker) *time.Duration {
-	var off time.Duration
-	l.wall = func() time.Time { return time.Now().Add(off) }
+func skewed(l *Locker) *atomic.Int64 {
+	var off atomic.Int64
+	l.wall = func() time.Time { return time.Now().Add(time.Duration(off.Load())) }
 	return &off
 }
 
@@ -23,17 +24,17 @@ func TestWallClockJumps(t *testing.T) {
 		defer l.Close()
 		off := skewed(l)
 
-		*off = -time.Hour
+		off.Store(int64(-time.Hour))
 		back, err := l.Mutex("back", nil).Lock(t.Context())
 		if err != nil {
 			t.Fatalf("Lock error = %v", err)
 		}
-		*off = -2 * time.Hour
+		off.Store(int64(-2 * time.Hour))
 		time.Sleep(5 * time.Minute)
 		if err := back.Err(); err != nil || l.Stats().Renewed == 0 {
 			t.Errorf("Err after the clock was set back = %v, %+v, want a lease that is renewed", err, l.Stats())
 		}
-		*off = time.Hour
+		off.Store(int64(time.Hour))
 		if err := back.Err(); !errors.Is(err, ErrLost) {
 			t.Errorf("Err after the clock was set forward = %v, want ErrLost", err)
 		}
@@ -70,7 +71,7 @@ func TestSuspend(t *testing.T) {
 			}
 			early := lease.Context()
 			time.Sleep(30 * time.Second) // it has been renewed once
-			*off = 10 * time.Minute
+			off.Store(int64(10 * time.Minute))
 			if ask(lease) {
 				t.Errorf("%s after a suspend says that the lock is held", name)
 			}
@@ -89,7 +90,7 @@ func TestSuspend(t *testing.T) {
 		if err != nil {
 			t.Fatalf("Lock error = %v", err)
 		}
-		*off = 10 * time.Minute
+		off.Store(int64(10 * time.Minute))
 		start := time.Now()
 		<-lease.Context().Done()
 		if took := time.Since(start); took > 20*time.Second {
@@ -105,7 +106,7 @@ func TestSuspendDuringRenewal(t *testing.T) {
 		l := NewMemory(&Options{TTL: time.Minute})
 		defer l.Close()
 		off := skewed(l)
-		l.driver = &sleepy{l.driver, func() { *off = 10 * time.Minute }}
+		l.driver = &sleepy{l.driver, func() { off.Store(int64(10 * time.Minute)) }}
 		lease, err := l.Mutex("k", nil).Lock(t.Context())
 		if err != nil {
 			t.Fatalf("Lock error = %v", err)
