@@ -20,6 +20,5 @@ elseif state == 'corrupt' then
 end
 
 r = {v = version, c = now, s = now, i = idle, a = now + absolute}
-redis.call('DEL', KEYS[1])
 write(r, 'v', version, 'd', data, 'c', int(r.c), 's', int(r.s), 'i', int(r.i), 'a', int(r.a))
 return answer(r)

@@ -221,7 +221,15 @@ func TestRedisTimeout(t *testing.T) {
 func TestRedisCallerGone(t *testing.T) {
 	for name, call := range map[string]func(context.Context, *session.RedisStore, session.Version) error{
 		"Save": func(ctx context.Context, s *session.RedisStore, v session.Version) error {
-			_, err := s.Save(ctx, "id", []byte("new"), v)
+			data := []byte("new")
+			_, err := s.Save(ctx, "id", data, v)
+			copy(data, "XXX") // it is the caller's again
+			return err
+		},
+		"Replace": func(ctx context.Context, s *session.RedisStore, _ session.Version) error {
+			data := []byte("new")
+			_, err := s.Replace(ctx, "id", data, hour)
+			copy(data, "XXX")
 			return err
 		},
 		"Delete": func(ctx context.Context, s *session.RedisStore, _ session.Version) error {
@@ -248,6 +256,9 @@ func TestRedisCallerGone(t *testing.T) {
 			proxy.Thaw(faultnet.Both)
 			until(t, name+" has reached the server", func() bool {
 				got, err := direct.Load(t.Context(), "id")
+				if err == nil && string(got.Data) != "old" && string(got.Data) != "new" {
+					t.Fatalf("what reached the server is %q", got.Data)
+				}
 				return errors.Is(err, session.ErrNotFound) || string(got.Data) == "new"
 			})
 		})

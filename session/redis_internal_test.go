@@ -61,7 +61,7 @@ func TestLargeNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	const most = 999_999_999_999_999 // what number in record.lua takes
-	if err := client.HSet(ctx, key, "a", most).Err(); err != nil {
+	if err := client.HSet(ctx, key, "a", most, "i", most).Err(); err != nil {
 		t.Fatal(err)
 	}
 	rec, err := store.Touch(ctx, "id")

@@ -97,6 +97,29 @@ func TestRedisTTL(t *testing.T) {
 	}
 }
 
+// TestRedisTTLAtDeadline (SE-8): near its deadline the key lives no longer than
+// the session.
+func TestRedisTTLAtDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := redistest.BubbleClient(t)
+		store := session.NewRedisStore(client, nil)
+		ctx := t.Context()
+		rec := must[session.Record](t)(store.Create(ctx, "id", nil, session.Lifetimes{Idle: time.Minute, Absolute: 90 * time.Second}))
+		time.Sleep(50 * time.Second)
+		for op, call := range map[string]func() error{
+			"Touch": func() error { return errOf(store.Touch(ctx, "id")) },
+			"Save":  func() error { return errOf(store.Save(ctx, "id", nil, rec.Version)) },
+		} {
+			if err := call(); err != nil {
+				t.Errorf("%s error = %v", op, err)
+			}
+			if left := client.PTTL(ctx, "session:{id}").Val(); left != 40*time.Second {
+				t.Errorf("after %s the key lives for %v, want 40 s", op, left)
+			}
+		}
+	})
+}
+
 // TestRedisPersisted (SE-8): a session whose key lost its time to live by
 // another hand still ends, and its key goes with the next write.
 func TestRedisPersisted(t *testing.T) {

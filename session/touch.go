@@ -13,7 +13,7 @@ func (m *Manager[T]) touch(ctx context.Context, s *Session[T]) (*Session[T], err
 		return s, nil
 	}
 	id := s.token.id()
-	if !m.touched.begin(id, s.lastSeen, m.opts.TouchEvery) {
+	if !m.touched.begin(id, m.opts.TouchEvery) {
 		return s, nil
 	}
 	rec, err := m.store.Touch(ctx, id)
@@ -28,28 +28,26 @@ func (m *Manager[T]) touch(ctx context.Context, s *Session[T]) (*Session[T], err
 	return s, nil
 }
 
-// touches remembers which sessions were touched of late, so that readers that
-// loaded a session at the same time touch it once.
+// touches remembers when sessions were touched, so that readers that loaded a
+// session at the same time touch it once.
 type touches struct {
 	mu   sync.Mutex // guards last
-	last map[string]touched
+	last map[string]time.Time
 }
 
-type touched struct{ seen, at time.Time }
-
-// begin reports whether the session, last seen at seen, is to be touched. A
-// touch that the store lost is repeated after every.
-func (t *touches) begin(id string, seen time.Time, every time.Duration) bool {
-	const most = 4096 // to be forgotten costs one touch
+// begin reports whether the session is to be touched. It is forgotten after
+// every, so a touch that the store lost is made again.
+func (t *touches) begin(id string, every time.Duration) bool {
+	const most = 4096 // to be forgotten early costs one touch
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if last, ok := t.last[id]; ok && last.seen.Equal(seen) && time.Since(last.at) < every {
+	if last, ok := t.last[id]; ok && time.Since(last) < every {
 		return false
 	}
 	if t.last == nil || len(t.last) >= most {
-		t.last = make(map[string]touched)
+		t.last = make(map[string]time.Time)
 	}
-	t.last[id] = touched{seen, time.Now()}
+	t.last[id] = time.Now()
 	return true
 }
 

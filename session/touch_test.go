@@ -133,3 +133,22 @@ func TestTouchFails(t *testing.T) {
 		}
 	})
 }
+
+// TestTouchLost: a touch that the store answered and then lost, as in a
+// failover, is made again.
+func TestTouchLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &spy{SessionStore: session.NewMemoryStore(nil)}
+		store.touch = store.SessionStore.Load
+		m := session.NewManager[int](store, nil)
+		token := must[*session.Session[int]](t)(m.New(t.Context(), 1)).Token().Reveal()
+		time.Sleep(2 * time.Minute)
+		for _, want := range []int64{1, 1, 2} {
+			must[*session.Session[int]](t)(m.Get(t.Context(), token))
+			if n := store.touches.Load(); n != want {
+				t.Errorf("%d touches, want %d", n, want)
+			}
+			time.Sleep(30 * time.Second)
+		}
+	})
+}
