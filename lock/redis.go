@@ -60,8 +60,8 @@ func NewRedisDriver(client RedisClient, opts *Options) *RedisDriver {
 	}
 	d := &RedisDriver{
 		client: client, err: err, prefix: o.Prefix, counted: "0",
-		acquiring: rediskit.NewGateOf(maxCommands, o.Timeout),
-		renewing:  rediskit.NewGateOf(maxFlights, o.Timeout),
+		acquiring: rediskit.NewGateOf(maxCommands, o.Timeout).For(client),
+		renewing:  rediskit.NewGateOf(maxFlights, o.Timeout).For(client),
 	}
 	if _, single := client.(*redis.Client); single {
 		d.counted = "1"

@@ -27,16 +27,22 @@ func WarnOptions(logger *slog.Logger, client any) {
 	if logger == nil || CheckClient(client) != nil {
 		return
 	}
-	honours := true
-	switch c := client.(type) {
-	case interface{ Options() *redis.Options }:
-		honours = c.Options().ContextTimeoutEnabled
-	case interface{ Options() *redis.ClusterOptions }:
-		honours = c.Options().ContextTimeoutEnabled
-	case interface{ Options() *redis.RingOptions }:
-		honours = c.Options().ContextTimeoutEnabled
-	}
-	if !honours {
+	if honours, known := honoursDeadlines(client); known && !honours {
 		logger.Warn("the redis client's ContextTimeoutEnabled is off: a command left behind keeps its connection until ReadTimeout")
 	}
+}
+
+// honoursDeadlines reports whether client ends a command at the deadline of
+// its context, and whether that can be known. It requires a client that is
+// not nil.
+func honoursDeadlines(client any) (honours, known bool) {
+	switch c := client.(type) {
+	case interface{ Options() *redis.Options }:
+		return c.Options().ContextTimeoutEnabled, true
+	case interface{ Options() *redis.ClusterOptions }:
+		return c.Options().ContextTimeoutEnabled, true
+	case interface{ Options() *redis.RingOptions }:
+		return c.Options().ContextTimeoutEnabled, true
+	}
+	return false, false
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -346,4 +347,48 @@ func TestGateOfItsOwnLimit(t *testing.T) {
 		}
 		close(release)
 	})
+}
+
+// A call that only its timeout can end stays on its goroutine, if the client
+// ends it then.
+func TestDoInline(t *testing.T) {
+	onItsOwn := func(ctx context.Context, g *Gate) bool {
+		var buf [1 << 12]byte
+		text, _ := Do(ctx, g, Reads, func(context.Context) (string, error) {
+			return string(buf[:runtime.Stack(buf[:], false)]), nil
+		}, nil)
+		return !strings.Contains(text, "testing.tRunner(")
+	}
+	obeys := redis.NewClient(&redis.Options{ContextTimeoutEnabled: true})
+	defer obeys.Close()
+	ignores := redis.NewClient(&redis.Options{})
+	defer ignores.Close()
+	if onItsOwn(context.Background(), NewGate(0).For(obeys)) {
+		t.Errorf("Do with context.Background left its goroutine")
+	}
+	for name, g := range map[string]*Gate{
+		"client that ignores deadlines": NewGate(0).For(ignores),
+		"unknown client":                NewGate(0).For(struct{}{}),
+		"no client":                     NewGate(0).For(nil),
+		"no timeout":                    NewGate(-1).For(obeys),
+	} {
+		if !onItsOwn(context.Background(), g) {
+			t.Errorf("Do (%s) did not leave its goroutine", name)
+		}
+	}
+	if !onItsOwn(t.Context(), NewGate(0).For(obeys)) {
+		t.Errorf("Do with a context that can end did not leave its goroutine")
+	}
+	// And the timeout is the client's to keep.
+	g := NewGate(20 * time.Millisecond).For(obeys)
+	_, err := Do(context.Background(), g, Writes, func(ctx context.Context) (int, error) {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}, nil)
+	if !errors.Is(err, transparency.ErrUncertain) || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Do error = %v, want ErrUncertain and no context's error", err)
+	}
+	if len(g.slots) != 0 {
+		t.Errorf("the place was not given back")
+	}
 }
