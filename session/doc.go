@@ -36,8 +36,8 @@
 //     session, so a slow request cannot undo a logout.
 //   - A session ends when it has not been used for its idle time, and at its
 //     deadline however it is used, at that millisecond by the store's clock.
-//     Reading through a Manager extends the idle time, with one write per
-//     [ManagerOptions.TouchEvery] at most; [Manager.Peek] does not.
+//     Reading through a Manager extends the idle time, with at most one write
+//     of each instance per [ManagerOptions.TouchEvery]; [Manager.Peek] does not.
 //   - Who chooses an id or token gets nothing: ids are random, the secret half
 //     of a token is stored as a hash and compared in constant time, and a
 //     renewed token is invalid from that moment on.
@@ -64,8 +64,8 @@
 // session has left; there is never a moment without one. Each operation is one
 // Lua script of this package on that one key, so a single server, Sentinel and
 // Cluster serve alike. Scripts take the time from the server, so the clocks
-// of instances do not matter, and give the same answer when run again with the
-// same arguments.
+// of instances do not matter, and one that is run twice with the same arguments
+// changes data once and gives the same answer.
 //
 // Redis 7.0 or later is wanted, with maxmemory-policy noeviction or
 // volatile-ttl, since others drop sessions in use; with appendonly when

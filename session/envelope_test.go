@@ -13,6 +13,7 @@ func TestKeepUnknown(t *testing.T) {
 		{"an unknown member", `{"a":1,"x":[9]}`, `{"a":1}`, `{"a":2}`, `{"a":2,"x":[9]}`},
 		{"a known member that went", `{"a":1,"x":1}`, `{"a":1}`, `{}`, `{"x":1}`},
 		{"known in another spelling", `{"A":1}`, `{"a":1}`, `{}`, `{}`},
+		{"known with a Kelvin sign", "{\"\u212a\":1}", `{"k":1}`, `{}`, `{}`},
 		{"now written in another spelling", `{"X":""}`, `{}`, `{"x":1}`, `{"x":1}`},
 		{"in an object", `{"o":{"a":1,"x":2}}`, `{"o":{"a":1}}`, `{"o":{"a":3}}`, `{"o":{"a":3,"x":2}}`},
 		{"in an object that went", `{"o":{"a":1,"x":2}}`, `{"o":{"a":1}}`, `{}`, `{}`},

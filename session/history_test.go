@@ -37,19 +37,19 @@ var model = porcupine.Model{
 		there := now.version != ""
 		switch {
 		case op.kind == "create" && there:
-			return got.err == session.ErrExists, now //nolint:errorlint // unwrapped by sentinel
+			return got.err == session.ErrExists, now
 		case op.kind == "create":
 			return got.err == nil && got.version != "", state{got.version, op.data}
 		case op.kind == "delete":
 			return got.err == nil, state{}
 		case !there:
-			return got.err == session.ErrNotFound, now //nolint:errorlint // unwrapped by sentinel
+			return got.err == session.ErrNotFound, now
 		case op.kind == "load":
 			return got.err == nil && got.version == now.version && got.data == now.data, now
 		case op.kind == "touch":
 			return got.err == nil && got.version == now.version, now
 		case op.version != now.version:
-			return got.err == session.ErrConflict, now //nolint:errorlint // unwrapped by sentinel
+			return got.err == session.ErrConflict, now
 		default:
 			return got.err == nil && got.version != now.version, state{got.version, op.data}
 		}
@@ -94,7 +94,7 @@ func record(t *testing.T, store session.SessionStore, id string, seed uint64) []
 		start   = time.Now()
 	)
 	for client := range clients {
-		rnd := rand.New(rand.NewPCG(seed, uint64(client))) //nolint:gosec // a test's choice
+		rnd := rand.New(rand.NewPCG(seed, uint64(client)))
 		wg.Go(func() {
 			var last session.Version = "none"
 			for step := range steps {

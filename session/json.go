@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 )
 
@@ -15,9 +14,9 @@ import (
 // such as a user's; the last writer wins. Who needs more has [Manager].
 //
 // The session can be neither touched nor saved beyond ttl. A store that is no
-// [Replacer] deletes and creates, so a reader in between finds nothing. A v
-// that has no JSON, or is null in it, is refused with
-// [transparency.ErrInvalid].
+// [Replacer] deletes and creates: a reader in between finds nothing, and of two
+// writers one can fail with [ErrExists]. A v that has no JSON, or is null in it,
+// is refused with [transparency.ErrInvalid].
 func SaveJSON(ctx context.Context, store SessionStore, id string, v any, ttl time.Duration) error {
 	data, err := encodeJSON(v)
 	if err != nil {
@@ -73,12 +72,8 @@ func encodeJSON(v any) ([]byte, error) {
 // The texts of its errors hold no part of data.
 func decodeJSON[T any](data []byte) (T, error) {
 	var v, zero T
-	dec := json.NewDecoder(bytes.NewReader(data))
-	if err := dec.Decode(&v); err != nil {
+	if err := json.Unmarshal(data, &v); err != nil {
 		return zero, fmt.Errorf("%w: %s", ErrCorrupt, describeJSON[T](err))
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return zero, fmt.Errorf("%w: data follows the JSON value", ErrCorrupt)
 	}
 	return v, nil
 }
@@ -89,10 +84,6 @@ func describeJSON[T any](err error) string {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	switch {
-	case errors.Is(err, io.EOF):
-		return "no data"
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return "the JSON value ends early"
 	case errors.As(err, &syntax):
 		return fmt.Sprintf("no JSON at byte %d", syntax.Offset)
 	case errors.As(err, &kind):

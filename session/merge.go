@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+	"unicode"
 )
 
 // keepUnknown returns after, the JSON that a program wants to write, with the
@@ -15,20 +16,25 @@ import (
 // matched by. Names match without regard to case, as encoding/json reads them:
 // two spellings of one member would be read back in the wrong order.
 func keepUnknown(stored, before, after []byte) []byte {
+	if bytes.Equal(stored, before) {
+		return after // as it is unless versions mix
+	}
 	old, ok := members(stored)
 	known, ok2 := members(before)
 	now, ok3 := members(after)
 	if !ok || !ok2 || !ok3 {
 		return after
 	}
+	knownAt, nowAt := index(known), index(now)
 	changed := false
 	for _, m := range old {
-		was, is := find(known, m.name), find(now, m.name)
+		was, isKnown := knownAt[fold(m.name)]
+		is, stays := nowAt[fold(m.name)]
 		switch {
-		case was < 0 && is < 0:
+		case !isKnown && !stays:
 			now = append(now, m)
 			changed = true
-		case was >= 0 && is >= 0:
+		case isKnown && stays:
 			merged := keepUnknown(m.value, known[was].value, now[is].value)
 			changed = changed || len(merged) != len(now[is].value)
 			now[is].value = merged
@@ -80,11 +86,25 @@ func members(data []byte) ([]member, bool) {
 	return list, true
 }
 
-func find(list []member, name string) int {
+// index tells where in list each name is.
+func index(list []member) map[string]int {
+	at := make(map[string]int, len(list))
 	for i, m := range list {
-		if strings.EqualFold(m.name, name) {
-			return i
-		}
+		at[fold(m.name)] = i
 	}
-	return -1
+	return at
+}
+
+// fold gives all spellings of a name that encoding/json takes for the same one
+// name: of each letter the least of those that differ only in case.
+func fold(name string) string {
+	return strings.Map(func(r rune) rune {
+		for {
+			next := unicode.SimpleFold(r)
+			if next <= r {
+				return next
+			}
+			r = next
+		}
+	}, name)
 }

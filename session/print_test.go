@@ -23,7 +23,7 @@ func TestNothingPrints(t *testing.T) {
 	token := s.Token()
 	id, secret, _ := strings.Cut(token.Reveal(), ".")
 	rec := must[session.Record](t)(store.Load(ctx, id))
-	bytesText := fmt.Sprint([]byte("hush-hush"))
+	bytesText := fmt.Sprintf("%d", []byte("hush-hush"))
 
 	type holder struct {
 		Token   session.Token

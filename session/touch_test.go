@@ -152,3 +152,49 @@ func TestTouchLost(t *testing.T) {
 		}
 	})
 }
+
+// ahead is a store whose clock is off by some time.
+type ahead struct {
+	session.SessionStore
+	by time.Duration
+}
+
+func (a ahead) shift(rec session.Record, err error) (session.Record, error) {
+	for _, t := range []*time.Time{&rec.Created, &rec.LastSeen, &rec.Expires, &rec.Deadline, &rec.AsOf} {
+		*t = t.Add(a.by)
+	}
+	return rec, err
+}
+
+func (a ahead) Create(ctx context.Context, id string, data []byte, lt session.Lifetimes) (session.Record, error) {
+	return a.shift(a.SessionStore.Create(ctx, id, data, lt))
+}
+
+func (a ahead) Load(ctx context.Context, id string) (session.Record, error) {
+	return a.shift(a.SessionStore.Load(ctx, id))
+}
+
+func (a ahead) Touch(ctx context.Context, id string) (session.Record, error) {
+	return a.shift(a.SessionStore.Touch(ctx, id))
+}
+
+// TestClockSkew (SE-22): a Manager goes by the store's clock, not by its own.
+func TestClockSkew(t *testing.T) {
+	for _, by := range []time.Duration{-5 * time.Minute, 5 * time.Minute, 1000 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &spy{SessionStore: ahead{session.NewMemoryStore(nil), by}}
+			m := session.NewManager[int](store, nil)
+			token := must[*session.Session[int]](t)(m.New(t.Context(), 1)).Token().Reveal()
+			for _, want := range []int64{0, 1, 2} {
+				s := must[*session.Session[int]](t)(m.Get(t.Context(), token))
+				if n := store.touches.Load(); n != want {
+					t.Errorf("with a clock off by %v: %d touches, want %d", by, n, want)
+				}
+				if left := s.Expires().Sub(time.Now().Add(by)); left != 30*time.Minute {
+					t.Errorf("with a clock off by %v: %v are left, want 30 min", by, left)
+				}
+				time.Sleep(time.Minute)
+			}
+		})
+	}
+}
