@@ -64,11 +64,12 @@
 //
 // Not promised:
 //
-//   - That there is one holder across a failover. Redis replicates
-//     asynchronously, and a replica that is promoted may not know the lock:
-//     then two leases are valid until the older one's next renewal. Their
-//     fences still differ, up to the difference of the servers' clocks, so
-//     what a resource outside that Redis accepts never goes back.
+//   - That there is one holder across a failover, or a restart of a Redis that
+//     does not persist. Redis replicates asynchronously, and a replica that is
+//     promoted may not know the lock: then two leases are valid until the
+//     older one's next renewal. Their fences still rise, if the clocks of the
+//     servers agree, so what a resource outside that Redis accepts never goes
+//     back.
 //   - Strict order among processes. It is the order in which they asked, until
 //     one fails to take what it was handed in time.
 //   - That a section stops. Its context ends; it has to look.
@@ -93,7 +94,7 @@
 //	P{K}:line    zset    the tokens that wait; TTL ten seconds, while any does
 //	Pwake:O      channel the wake-ups of the Locker O, for all its keys
 //
-// where %, { and } in P and K are written %25, %7B and %7D. A lock is obtained by
+// where %, { and } in P and K are written %25, %7B and %7D in a key. A lock is obtained by
 // [github.com/bsm/redislock] with a random token, and in the same round trip
 // mint.lua mints the fence or puts the token in line. renew.lua and
 // release.lua do the rest; all leases that are due are renewed in one
@@ -108,8 +109,8 @@
 // MaxRetries do not matter: what changes something is sent once. At most 48
 // commands of a Locker are under way, and 4 renewals, and one connection is
 // added while anyone waits. Redis 6.2 or newer is needed, with TIME, PUBLISH
-// and the scripting commands allowed, and the channels P*. With a Ring, wake-ups do not
-// arrive and waiters poll.
+// and the scripting commands allowed, and the channels Pwake:*. With a Ring, wake-ups may
+// not arrive, and waiters poll.
 //
 // # Errors
 //

@@ -45,17 +45,37 @@ func Do(ctx context.Context, m Mutex, fn func(ctx context.Context, fence uint64)
 	if err != nil {
 		return err
 	}
-	section, cancel := context.WithCancelCause(lease.Context())
-	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	section, unlink := link(lease.Context(), ctx)
 	// Deferred, and nothing is recovered: a panic keeps its stack, and Goexit
 	// is served too.
 	defer func() {
-		stop()
 		unlockErr := lease.Unlock(ctx)
-		cancel(ErrReleased)
+		unlink()
 		if errors.Is(unlockErr, ErrLost) {
 			err = errors.Join(unlockErr, err)
 		}
 	}()
 	return fn(&watched{section, lease}, lease.Fence())
+}
+
+// link returns a child of section that ends when ctx does too, with its
+// deadline, error and cause.
+func link(section, ctx context.Context) (context.Context, func()) {
+	stopTimer := func() {}
+	deadline, bounded := ctx.Deadline()
+	if bounded {
+		section, stopTimer = context.WithDeadline(section, deadline)
+	}
+	section, cancel := context.WithCancelCause(section)
+	stop := context.AfterFunc(ctx, func() {
+		if bounded && ctx.Err() == context.DeadlineExceeded {
+			return // the section's own timer says so
+		}
+		cancel(context.Cause(ctx))
+	})
+	return section, func() {
+		stop()
+		stopTimer()
+		cancel(nil)
+	}
 }

@@ -28,8 +28,8 @@ type Options struct {
 	// store: a third of it passes between renewals.
 	TTL time.Duration
 
-	// Timeout bounds one exchange with the store, and with it how long a call
-	// of a closed Locker can last. Zero means [DefaultTimeout].
+	// Timeout bounds one exchange with the store. Zero means [DefaultTimeout];
+	// there is none without a bound.
 	Timeout time.Duration
 
 	// Prefix is put before every key in Redis, and has no meaning elsewhere.

@@ -276,3 +276,69 @@ func TestRedisForeignKey(t *testing.T) {
 		t.Errorf("%d attempts in 200ms", n)
 	}
 }
+
+// A waiter whose process died is passed over at once on a single server, and
+// after a grace and a poll where PUBLISH does not count all who hear.
+func TestRedisDeadWaiter(t *testing.T) {
+	s := redistest.Start(t)
+	client, ctx := s.Client(t), t.Context()
+	opts := lock.Options{Prefix: s.Prefix()}
+	for name, c := range map[string]struct {
+		client lock.RedisClient
+		most   time.Duration
+	}{
+		"single":  {client, 500 * time.Millisecond},
+		"unknown": {struct{ lock.RedisClient }{client}, 3 * time.Second},
+	} {
+		a, b := newLocker(t, c.client, opts), newLocker(t, c.client, opts)
+		lease := mustLock(t, a.Mutex("k", nil))
+		for i := range 3 {
+			dead := lock.Claim{Key: "k", Token: fmt.Sprintf("deadowner%d______%024d", i, i), TTL: time.Minute}
+			if _, err := lock.NewRedisDriver(c.client, &opts).Acquire(ctx, dead, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := make(chan *lock.Lease)
+		go func() {
+			next, err := b.Mutex("k", nil).Lock(ctx)
+			if err != nil {
+				t.Errorf("Lock error = %v", err)
+			}
+			got <- next
+		}()
+		eventually(t, "a waiter that hears", 5*time.Second, func() bool { return b.Stats().Attempts >= 2 })
+		start := time.Now()
+		mustUnlock(t, lease)
+		next := <-got
+		if next == nil {
+			return
+		}
+		took := time.Since(start)
+		t.Logf("%s: handed over in %v", name, took)
+		if took > c.most {
+			t.Errorf("%s: handed over in %v, want at most %v", name, took, c.most)
+		}
+		mustUnlock(t, next)
+		client.Del(ctx, s.Prefix()+"{k}:line")
+	}
+}
+
+// A Ring works, by polling if it must.
+func TestRedisRing(t *testing.T) {
+	one, two := redistest.StartMini(t), redistest.StartMini(t)
+	ring := redis.NewRing(&redis.RingOptions{
+		Addrs:           map[string]string{"one": one.Addr(), "two": two.Addr()},
+		MaxRetries:      -1,
+		DisableIdentity: true,
+	})
+	t.Cleanup(func() { _ = ring.Close() })
+	a, b := newLocker(t, ring, lock.Options{}), newLocker(t, ring, lock.Options{})
+	for i := range 5 {
+		key := fmt.Sprint("k", i)
+		lease := mustLock(t, a.Mutex(key, nil))
+		_, err := b.Mutex(key, nil).TryLock(t.Context())
+		wantErr(t, "TryLock", err, lock.ErrHeld)
+		time.AfterFunc(20*time.Millisecond, func() { mustUnlock(t, lease) })
+		mustUnlock(t, mustLock(t, b.Mutex(key, nil)))
+	}
+}

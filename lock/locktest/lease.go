@@ -132,6 +132,26 @@ var leaseChecks = []check{
 		r.wantErr("Do", err, context.Canceled)
 		r.free(r.slack())
 	}},
+	{name: "Do passes the caller's deadline on", fn: func(r *run) {
+		ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), contextKey{}, "value"), r.ttl/4)
+		defer cancel()
+		err := lock.Do(ctx, r.locker(r.connect()).Mutex(key, nil), func(section context.Context, fence uint64) error {
+			want, _ := ctx.Deadline()
+			if got, ok := section.Deadline(); !ok || !got.Equal(want) || section.Value(contextKey{}) != "value" {
+				r.Errorf("section's deadline = %v, value %v, want the caller's", got, section.Value(contextKey{}))
+			}
+			if fence == 0 || section.Err() != nil {
+				r.Errorf("fence %d, error %v at the start of a section", fence, section.Err())
+			}
+			<-section.Done()
+			return section.Err()
+		})
+		r.wantErr("Do", err, context.DeadlineExceeded)
+		if errors.Is(err, lock.ErrLost) {
+			r.Errorf("Do = %v, want no loss", err)
+		}
+		r.free(r.slack())
+	}},
 	{name: "LK-13 Unlock with an ended context", fn: func(r *run) {
 		ctx, cancel := context.WithCancel(r.Context())
 		lease := r.lock(r.locker(r.connect()).Mutex(key, nil))
