@@ -77,7 +77,7 @@
 // # Errors
 //
 // [ErrNotFound], [ErrExists] and [ErrConflict] are answers. [ErrTooLarge],
-// [ErrCorrupt] and [ErrTooNew] wrap [github.com/go-transparency/transparency.ErrInvalid]. All else is in
+// [ErrCorrupt] and [ErrTooNew] wrap [transparency.ErrInvalid]. All else is in
 // the classes of the root package: unavailable is not "logged out". No error,
 // log line, or printed form of a type of this package holds an id, a token or
 // data.

@@ -46,8 +46,8 @@ func (o *ManagerOptions) withDefaults() ManagerOptions {
 }
 
 // A Manager keeps one value of type T per session, as JSON, in a
-// [SessionStore], and gives clients tokens to come back with. It writes when
-// told to and never at another time.
+// [SessionStore], and gives clients tokens to come back with. It saves when told
+// to and never at another time.
 //
 // T must survive encoding/json; a string that is not UTF-8 does not, a []byte
 // does. A Manager is safe for concurrent use.

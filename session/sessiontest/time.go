@@ -2,6 +2,7 @@ package sessiontest
 
 import (
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/go-transparency/transparency/session"
@@ -20,6 +21,19 @@ var timeChecks = []check{
 		r.gone(id, made.Version)
 		next := r.create(id, "next", lt)
 		r.holds(id, "next", next.Version)
+	}},
+	{name: "SE-8 many gone at once", fakeTime: true, fn: func(r *run) {
+		lt := session.Lifetimes{Idle: time.Minute, Absolute: time.Hour}
+		versions := make(map[string]session.Version)
+		for i := range 40 {
+			id := strconv.Itoa(i)
+			versions[id] = r.create(id, "data", lt).Version
+		}
+		time.Sleep(lt.Idle)
+		for id, v := range versions {
+			r.gone(id, v)
+			r.create(id, "again", lt)
+		}
 	}},
 	{name: "SE-8 save and touch are too late at Expires", fakeTime: true, fn: func(r *run) {
 		lt := session.Lifetimes{Idle: time.Minute, Absolute: time.Hour}
