@@ -22,9 +22,10 @@ const (
 )
 
 // margin is what is taken off a TTL for clocks that run at different rates and
-// for a timer that fires late.
+// for a timer that fires late: a tenth, at most a second, and at least a
+// millisecond where there is room for it.
 func margin(ttl time.Duration) time.Duration {
-	return min(max(ttl/10, time.Millisecond), time.Second)
+	return min(max(ttl/10, min(ttl/2, time.Millisecond)), time.Second)
 }
 
 func (l *Locker) acquire(ctx context.Context, m *mutex, wait bool) (*Lease, error) {
@@ -63,8 +64,8 @@ type contest struct {
 	waiting bool       // counted, and listening
 	held    *HeldError // the store's last no
 	answer  instant    // when it came
-	slow    int
-	failed  int // attempts without an answer in a row
+	slow    int        // grants in a row that came too late
+	failed  int        // attempts in a row that were not answered
 }
 
 func (c *contest) run(ctx context.Context) (*Lease, error) {
@@ -86,7 +87,8 @@ func (c *contest) run(ctx context.Context) (*Lease, error) {
 			c.failed++
 
 		case grant.Fence == 0:
-			c.held, c.answer, c.failed = &HeldError{Remaining: max(grant.Remaining, 0)}, now, 0
+			c.held, c.answer = &HeldError{Remaining: max(grant.Remaining, 0)}, now
+			c.failed, c.slow = 0, 0
 			if !c.wait {
 				return nil, c.held
 			}
@@ -98,7 +100,7 @@ func (c *contest) run(ctx context.Context) (*Lease, error) {
 			c.drop()
 			return nil, c.because(ctx.Err())
 
-		case tripsPerTTL*now.since(start) > c.claim.TTL || margin(c.claim.TTL) >= c.claim.TTL:
+		case tripsPerTTL*now.since(start) > c.claim.TTL:
 			// Validity counts from the sending, and too little of it is left
 			// to renew in. A pause of the network may be the reason, so ask
 			// again: a key that is this token's is granted anew.

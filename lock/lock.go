@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -15,6 +16,10 @@ type Mutex interface {
 	// returns at once an error that wraps the error of ctx, and [ErrHeld] if
 	// that is what the wait was for; no lease is returned after ctx has ended,
 	// and what the attempt may have left in the store is undone.
+	//
+	// Every other error is [ErrClosed] or wraps a class of the root package.
+	// With ErrUncertain the key may be taken for a while, by nobody, until it
+	// has been freed or its TTL has passed; Lock can be called again at once.
 	Lock(ctx context.Context) (*Lease, error)
 
 	// TryLock asks once, without waiting. It returns an error wrapping
@@ -51,8 +56,13 @@ func Do(ctx context.Context, m Mutex, fn func(ctx context.Context, fence uint64)
 	defer func() {
 		unlockErr := lease.Unlock(ctx)
 		unlink()
-		if errors.Is(unlockErr, ErrLost) {
-			err = errors.Join(unlockErr, err)
+		if !errors.Is(unlockErr, ErrLost) {
+			return
+		}
+		if err == nil {
+			err = unlockErr
+		} else {
+			err = fmt.Errorf("%w: %w", unlockErr, err)
 		}
 	}()
 	return fn(&watched{section, lease}, lease.Fence())

@@ -203,6 +203,19 @@ var leaseChecks = []check{
 			r.Errorf("Stats = %+v, want 20 held and acquired", s)
 		}
 	}},
+	{name: "a TTL of a millisecond is held or refused, and ends", fn: func(r *run) {
+		l := r.locker(r.connect())
+		lease, err := l.Mutex(key, &lock.MutexOptions{TTL: time.Millisecond}).Lock(r.Context())
+		switch {
+		case err != nil:
+			r.wantErr("Lock", err, transparency.ErrInvalid)
+		case lease.ValidUntil().After(time.Now().Add(time.Millisecond)):
+			r.Errorf("valid until %v, with a TTL of 1ms", lease.ValidUntil())
+		default:
+			_ = lease.Unlock(r.Context()) // in time or too late
+		}
+		r.free(r.slack())
+	}},
 	{name: "Close", fn: func(r *run) {
 		d := r.connect()
 		l := r.locker(d)
