@@ -12,7 +12,13 @@ import (
 // mostTries bounds how often one Update or Renew saves.
 const mostTries = 10
 
-var conflictDelay = backoff.Policy{Base: 5 * time.Millisecond, Max: 500 * time.Millisecond}
+// conflictDelay is how long to wait after a save that took so long and met
+// another. A writer that just won saves again in one step where the others need
+// two, and would starve them for as long as it goes on; so they must outwait a
+// number of its saves, whatever a save takes there.
+func conflictDelay(took time.Duration, try int) time.Duration {
+	return backoff.Policy{Base: max(5*time.Millisecond, 8*took), Max: time.Second}.Delay(try - 1)
+}
 
 // write saves what edit makes of the session's payload under next, which is
 // the session's token from then on.
@@ -29,6 +35,7 @@ func (m *Manager[T]) write(ctx context.Context, op string, s *Session[T], next T
 			return nil, opError(op, err)
 		}
 		data := envelope{next.hash(), payload}.encode()
+		start := time.Now()
 		rec, err := m.store.Save(last.context(), s.token.id(), data, s.version)
 		if err == nil {
 			return newSession(next, rec, payload, v), nil
@@ -39,7 +46,7 @@ func (m *Manager[T]) write(ctx context.Context, op string, s *Session[T], next T
 		if try == mostTries {
 			return nil, opError(op, fmt.Errorf("%w: %d tries", ErrConflict, try))
 		}
-		if err := backoff.Sleep(last.context(), conflictDelay.Delay(try-1)); err != nil {
+		if err := backoff.Sleep(last.context(), conflictDelay(time.Since(start), try)); err != nil {
 			return nil, last.join(opError(op, fmt.Errorf("%w: %w", ErrConflict, err)))
 		}
 		if s, err = m.load(last.context(), s.token); err != nil {
