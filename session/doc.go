@@ -57,13 +57,12 @@
 //
 // # Redis
 //
-// A session is one hash under Prefix{id}, by default session:{id}; braces and
-// percent signs in the id are percent-encoded. Its fields are v (version), d
-// (data), c (created), s (last seen), i (idle time) and a (absolute deadline),
-// times being milliseconds in decimal. The key's time to live is what the
-// session has left; there is never a moment without one. Each operation is one
-// Lua script of this package on that one key, so a single server, Sentinel and
-// Cluster serve alike. Scripts take the time from the server, so the clocks
+// A session is one hash under Prefix and its id, by default session:ID. Its
+// fields are v (version), d (data), c (created), s (last seen), i (idle time)
+// and a (absolute deadline), times being milliseconds in decimal. The key's
+// time to live is what the session has left; there is never a moment without
+// one. Each operation is one Lua script of this package on that one key, so a
+// single server, Sentinel and Cluster serve alike. Scripts take the time from the server, so the clocks
 // of instances do not matter, and one that is run twice with the same arguments
 // changes data once and gives the same answer.
 //

@@ -146,7 +146,7 @@ func (d *redisDriver) run(ctx context.Context, effect rediskit.Effect, script *r
 	if err := rediskit.CheckClient(d.client); err != nil {
 		return nil, err
 	}
-	keys := []string{rediskit.Key(d.prefix, id, "")}
+	keys := []string{d.prefix + id}
 	return rediskit.Do(ctx, d.gate, effect, func(ctx context.Context) (any, error) {
 		if effect == rediskit.Writes {
 			var cancel context.CancelFunc

@@ -56,7 +56,7 @@ func TestLargeNumbers(t *testing.T) {
 	client := srv.Client(t)
 	store := NewRedisStore(client, &RedisOptions{Prefix: srv.Prefix()})
 	ctx := t.Context()
-	key := srv.Prefix() + "{id}"
+	key := srv.Prefix() + "id"
 	if _, err := store.Create(ctx, "id", []byte("1"), Lifetimes{maxLifetime, maxLifetime}); err != nil {
 		t.Fatal(err)
 	}
