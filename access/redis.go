@@ -3,7 +3,6 @@ package access
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -62,18 +61,27 @@ type redisDriver struct {
 
 // Fetch asks for as much as is of use, in one command for a document that is
 // there. Only what reads as empty needs a second look, because GETRANGE does
-// not tell empty from absent.
+// not tell empty from absent; not with GET, which would fetch the whole of a
+// document that was written in between.
 func (d *redisDriver) Fetch(ctx context.Context, key string, limit int64) ([]byte, error) {
-	part := redis.NewStringCmd(ctx, "getrange", d.prefix+key, 0, limit)
-	if err := d.client.Process(ctx, part); err != nil || part.Val() != "" {
-		return []byte(part.Val()), err
+	data, err := d.read(ctx, key, limit)
+	if err != nil || len(data) > 0 {
+		return data, err
 	}
-	whole := redis.NewStringCmd(ctx, "get", d.prefix+key)
-	err := d.client.Process(ctx, whole)
-	if errors.Is(err, redis.Nil) {
+	exists := redis.NewIntCmd(ctx, "exists", d.prefix+key)
+	if err := d.client.Process(ctx, exists); err != nil {
+		return nil, err
+	}
+	if exists.Val() == 0 {
 		return nil, ErrNotFound
 	}
-	return []byte(whole.Val()), err
+	return d.read(ctx, key, limit) // empty, or written in between
+}
+
+func (d *redisDriver) read(ctx context.Context, key string, limit int64) ([]byte, error) {
+	part := redis.NewStringCmd(ctx, "getrange", d.prefix+key, 0, limit)
+	err := d.client.Process(ctx, part)
+	return []byte(part.Val()), err
 }
 
 //go:embed put.lua

@@ -125,6 +125,44 @@ func TestRedisLargeValueIsNotFetched(t *testing.T) {
 	}
 }
 
+// A document may appear between the two looks at an absent key; its size is
+// bounded all the same.
+func TestRedisAppears(t *testing.T) {
+	server := redistest.Start(t)
+	const limit = 100
+	for size, want := range map[int]error{limit: nil, 1000: access.ErrTooLarge} {
+		spy := &racingClient{Client: server.Client(t), key: fmt.Sprint(server.Prefix(), size), value: strings.Repeat("x", size)}
+		repo := access.NewRedis(spy, &access.RedisOptions{Prefix: server.Prefix(), MaxBytes: limit})
+		got, err := get(repo, fmt.Sprint(size))
+		if !errors.Is(err, want) || err == nil && len(got) != size {
+			t.Errorf("Get of %d bytes that appear under way = %d bytes, %v, want %v", size, len(got), err, want)
+		}
+		if spy.largest > limit+1 {
+			t.Errorf("Get of %d bytes that appear under way fetched %d", size, spy.largest)
+		}
+	}
+}
+
+// A racingClient stores a value after the first command, and looks at what
+// comes back.
+type racingClient struct {
+	*redis.Client
+	key, value string
+	largest    int
+}
+
+func (c *racingClient) Process(ctx context.Context, cmd redis.Cmder) error {
+	err := c.Client.Process(ctx, cmd)
+	if text, ok := cmd.(*redis.StringCmd); ok {
+		c.largest = max(c.largest, len(text.Val()))
+	}
+	if c.value != "" {
+		c.Set(ctx, c.key, c.value, 0)
+		c.value = ""
+	}
+	return err
+}
+
 func TestRedisErrors(t *testing.T) {
 	server := redistest.StartServer(t)
 	client := server.Client(t)
