@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-transparency/transparency"
@@ -24,8 +24,11 @@ func checkAnswer(resp *http.Response) error {
 	default:
 		return fmt.Errorf("%w: %w", statusClass(code), statusError(resp))
 	}
-	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if err == nil && (media == "text/html" || media == "application/xhtml+xml") {
+	// Not mime.ParseMediaType: a parameter that it does not like makes the page
+	// no document.
+	media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	switch strings.ToLower(strings.TrimSpace(media)) {
+	case "text/html", "application/xhtml+xml":
 		return invalid("the answer is an HTML page, as of a login or a proxy, and no document")
 	}
 	if encoding := resp.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
@@ -40,7 +43,7 @@ func statusClass(code int) error {
 		return ErrNotFound
 	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusProxyAuthRequired:
 		return transparency.ErrDenied
-	case code == http.StatusRequestTimeout, code == http.StatusTooEarly, code == http.StatusTooManyRequests, code >= 500:
+	case code == http.StatusRequestTimeout, code == http.StatusTooEarly, code == http.StatusTooManyRequests, code >= 500 && code < 600:
 		return transparency.ErrUnavailable
 	default:
 		return transparency.ErrInvalid
@@ -75,7 +78,7 @@ func exchangeCause(err error) string {
 	case errors.As(err, &op):
 		return op.Error()
 	case errors.As(err, &cert):
-		return "the server's certificate was not accepted"
+		return "the server's certificate was not accepted: " + cert.Err.Error() // names and dates
 	case errors.As(err, &record):
 		return "the server does not speak TLS: http, not https?"
 	case errors.As(err, &timeout) && timeout.Timeout():

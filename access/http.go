@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -36,8 +37,9 @@ func (o HTTPOptions) Format(f fmt.State, _ rune) {
 }
 
 // NewHTTP returns a repository whose documents a server has below baseURL: Get
-// asks for baseURL/key. The user information of the URL is sent as basic
-// authentication, its query with every request. It cannot be written.
+// asks for baseURL/key, with the query of the URL, and with its user
+// information as basic authentication unless Header has an Authorization. It
+// cannot be written.
 //
 // Up to three redirects within the origin (scheme, host, port) are followed;
 // all others are refused with [ErrRedirect], so that credentials never leave
@@ -69,10 +71,11 @@ func newHTTPDriver(baseURL string, o HTTPOptions) (*httpDriver, error) {
 	if base.Scheme != "http" && base.Scheme != "https" || base.Hostname() == "" || base.Fragment != "" {
 		return nil, invalid("the URL is no http or https URL with a host and without a fragment")
 	}
-	d := &httpDriver{base: base, header: o.Header.Clone(), transport: o.Transport}
-	if d.header == nil {
-		d.header = make(http.Header)
+	header, err := cleanHeader(o.Header)
+	if err != nil {
+		return nil, err
 	}
+	d := &httpDriver{base: base, header: header, transport: o.Transport}
 	if d.header.Get("Accept") == "" {
 		d.header.Set("Accept", "application/json, */*;q=0.5")
 	}
@@ -90,6 +93,32 @@ func newHTTPDriver(baseURL string, o HTTPOptions) (*httpDriver, error) {
 	return d, nil
 }
 
+// cleanHeader returns a copy of header under canonical names. A header that
+// cannot be sent is refused here: net/http would do so at every request, as if
+// the server were at fault, or leave it out.
+func cleanHeader(header http.Header) (http.Header, error) {
+	clean := make(http.Header, len(header)+2)
+	for name, values := range header {
+		name = http.CanonicalHeaderKey(name)
+		if name == "" || strings.ContainsFunc(name, func(r rune) bool {
+			return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+		}) {
+			return nil, invalid("the name of a header is none")
+		}
+		switch name {
+		case "Host", "Content-Length", "Transfer-Encoding", "Trailer":
+			return nil, invalid("the header %s is not the caller's to set", name)
+		}
+		for _, value := range values {
+			if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+				return nil, invalid("the value of a header has a control character, such as a line break at its end")
+			}
+		}
+		clean[name] = append(clean[name], values...)
+	}
+	return clean, nil
+}
+
 const maxHops = 3
 
 // Fetch follows redirects itself: an [http.Client] would carry credentials to
@@ -102,6 +131,9 @@ func (d *httpDriver) Fetch(ctx context.Context, key string, limit int64) ([]byte
 			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		}).WithContext(ctx)
 		resp, err := d.transport.RoundTrip(req)
+		if err == nil && (resp == nil || resp.Body == nil) {
+			err = errNoResponse
+		}
 		if err != nil {
 			return nil, exchangeError(ctx, err)
 		}
@@ -118,6 +150,9 @@ func (d *httpDriver) Fetch(ctx context.Context, key string, limit int64) ([]byte
 	}
 }
 
+// errNoResponse is what a Transport of the caller's must not do.
+var errNoResponse = errors.New("neither a response nor an error")
+
 // target is the base URL with the key's segments after its path.
 func (d *httpDriver) target(key string) *url.URL {
 	u := *d.base
@@ -126,7 +161,7 @@ func (d *httpDriver) target(key string) *url.URL {
 		segments[i] = url.PathEscape(segment)
 	}
 	u.RawPath = strings.TrimRight(u.EscapedPath(), "/") + "/" + strings.Join(segments, "/")
-	u.Path = strings.TrimRight(u.Path, "/") + "/" + key
+	u.Path, _ = url.PathUnescape(u.RawPath) // what was just escaped
 	return &u
 }
 

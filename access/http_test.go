@@ -69,6 +69,53 @@ func TestHTTPRequest(t *testing.T) {
 	}
 }
 
+// The last slash of a base may be part of its last segment.
+func TestHTTPEscapedBase(t *testing.T) {
+	url, transport := serve(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.EscapedPath()) })
+	for base, want := range map[string]string{"": "/k", "/": "/k", "/a//": "/a/k", "/a%2F": "/a%2F/k", "/a%2F/": "/a%2F/k", "/a b?": "/a%20b/k"} {
+		if got, err := get(access.NewHTTP(url+base, &access.HTTPOptions{Transport: transport}), "k"); err != nil || got != want {
+			t.Errorf("base %q: Get asked for %q, %v, want %q", base, got, err, want)
+		}
+	}
+}
+
+func TestHTTPHeaders(t *testing.T) {
+	url, transport := serve(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%q", r.Header["Authorization"]) })
+	withUser := strings.Replace(url, "http://", "http://ada:pass@", 1)
+	header := http.Header{"authorization": {"Bearer\tb é"}, "User-Agent": nil}
+	repo := access.NewHTTP(withUser, &access.HTTPOptions{Transport: transport, Header: header})
+	for _, values := range header {
+		if len(values) > 0 {
+			values[0] = "changed"
+		}
+	}
+	header.Set("Authorization", "changed")
+	if got, err := get(repo, "doc"); err != nil || got != fmt.Sprintf("%q", []string{"Bearer\tb é"}) {
+		t.Errorf("Authorization = %s, %v, want that of the options alone, as it was", got, err)
+	}
+	for _, header := range []http.Header{
+		{"X-Token": {"hunter2\n"}}, {"X-Token": {"a", "hunter2\x00"}}, {"X-Token": {"hunter2\x7f"}}, {"X-Token": {"hunter2\r\nX: y"}},
+		{"": {"hunter2"}}, {"X Token": {"hunter2"}}, {"X-Token:": {"hunter2"}}, {"X-é": {"hunter2"}}, {"X\n": {"hunter2"}},
+		{"host": {"hunter2"}}, {"Content-Length": {"5"}}, {"Transfer-Encoding": {"chunked"}}, {"Trailer": {"X"}},
+	} {
+		_, err := get(access.NewHTTP(url, &access.HTTPOptions{Transport: transport, Header: header}), "doc")
+		if !errors.Is(err, transparency.ErrInvalid) || strings.Contains(fmt.Sprint(err), "hunter2") {
+			t.Errorf("header %q: Get error = %v, want ErrInvalid and no secret", header, err)
+		}
+	}
+}
+
+// A transport that breaks its contract must not end the process.
+func TestHTTPNoResponse(t *testing.T) {
+	for name, resp := range map[string]*http.Response{"no response": nil, "no body": {StatusCode: 200}} {
+		transport := roundTripper(func(*http.Request) (*http.Response, error) { return resp, nil })
+		_, err := get(access.NewHTTP("http://host/", &access.HTTPOptions{Transport: transport}), "doc")
+		if !errors.Is(err, transparency.ErrUnavailable) {
+			t.Errorf("%s: Get error = %v, want ErrUnavailable", name, err)
+		}
+	}
+}
+
 // TestHTTPRedirect is AC-9.
 func TestHTTPRedirect(t *testing.T) {
 	var leaks atomic.Int32
@@ -164,7 +211,7 @@ func TestHTTPStatus(t *testing.T) {
 		access.ErrNotFound:          {404, 410},
 		transparency.ErrDenied:      {401, 403, 407},
 		transparency.ErrUnavailable: {408, 425, 429, 500, 501, 502, 503, 504, 507, 599},
-		transparency.ErrInvalid:     {201, 202, 203, 204, 206, 300, 304, 305, 306, 400, 402, 405, 406, 409, 411, 412, 413, 414, 418, 422, 451, 499},
+		transparency.ErrInvalid:     {201, 202, 203, 204, 205, 206, 300, 304, 305, 306, 400, 402, 405, 406, 409, 411, 412, 413, 414, 418, 422, 451, 499, 600, 999},
 	} {
 		for _, code := range codes {
 			_, err := get(repo, fmt.Sprint(code))
@@ -213,6 +260,8 @@ func TestHTTPContent(t *testing.T) {
 		{"an unreadable type", "hunter2;;;=", "", "{}", true},
 		{"HTML", "text/html; charset=utf-8", "", "<p>Sign in", false},
 		{"HTML in capitals", "Text/HTML", "", "<p>Sign in", false},
+		{"HTML with a broken parameter", "text/html;==", "", "<p>Sign in", false},
+		{"HTML with a parameter twice", "text/html; charset=a; charset=b", "", "<p>Sign in", false},
 		{"XHTML", "application/xhtml+xml", "", "<p/>", false},
 		{"sniffed HTML", "sniff", "", "<!DOCTYPE html><p>Sign in", false},
 		{"an encoding nobody asked for", "application/json", "br", "{}", false},
@@ -310,7 +359,7 @@ func TestHTTPInvalidURL(t *testing.T) {
 	for _, url := range []string{
 		"", "host", "/path", "ftp://host/", "http:", "http://", "http:host", "http:///path", "http://:80/", "http://h/#hunter2",
 		"http://ada:p%ss@h/", "http://h/\x00hunter2", "http://ada:hun/ter2@h/", "http://ada:1?hunter2@h/", "http://ada:1/hunter2@h/",
-		"http://[::1", "http://h:port/", " http://h/",
+		"http://[::1", "http://h:port/", " http://h/", "http://h:65536/",
 	} {
 		repo := access.NewHTTP(url, nil)
 		_, err := get(repo, "doc")
