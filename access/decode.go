@@ -42,8 +42,9 @@ type DecodeOptions struct {
 //   - it is one JSON text in UTF-8, with or without a byte order mark. Empty,
 //     blank, a bare null, and anything after the end are refused;
 //   - no object has the same name twice, at any depth;
-//   - integers are exact. What does not fit its field is refused; in a field
-//     of type any a number is a [json.Number], not a float64.
+//   - integers are exact. What does not fit a field of an integer type is
+//     refused; in a field of type any a number is a [json.Number], not a
+//     float64.
 //
 // The error is of class [transparency.ErrInvalid] and its text holds no byte
 // of the document: it says where the fault is and which field and type of T it

@@ -43,7 +43,9 @@
 //     several writers that read one version and change it, one wins.
 //   - No error, and no formatting of a [Document], a [Repository] or of options,
 //     shows user information or a query of a URL, a header, or the bytes of a
-//     document. Keys, paths of files, hosts and ports do show.
+//     document. Keys, paths of files, hosts and ports do show. For %p and %w,
+//     and in an unexported field of another struct, package fmt asks no value
+//     how to print it: there a Document and options do show what they hold.
 //
 // Not promised: two Gets, of one key or of two, can see two generations, so
 // what belongs together belongs into one document. A replicated Redis can lose
@@ -69,7 +71,7 @@
 //
 //	redis-cli SET config:database '{"host": "localhost", "port": 5432}'
 //
-// Reading takes one GETRANGE (and a GET for a key that is absent); writing
+// Reading takes one GETRANGE (and an EXISTS for a key that is absent); writing
 // takes one script that compares the SHA-1 of the value and sets it, without
 // a TTL. A script is sent at most once, whatever the client's retries. On a
 // cluster each document is in the slot of its key. Use a client with

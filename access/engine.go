@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-transparency/transparency"
 	"github.com/go-transparency/transparency/internal/rediskit"
 )
 
@@ -76,8 +77,15 @@ func (o *Options) withDefaults() Options {
 }
 
 // A Repository is the [ConfigRepository], and [Writer], that every backend of
-// this package is. It is safe for concurrent use.
-type Repository struct {
+// this package is. It is safe for concurrent use, and a copy of it is the same
+// repository. The constructors make one; the zero Repository only returns
+// errors, of class [transparency.ErrInvalid]. Formatting one shows the type of
+// its driver and nothing else.
+type Repository struct{ engine *engine }
+
+// An engine is behind a pointer, so that package fmt does not get at headers
+// and documents through a Repository in another struct, where it asks nobody.
+type engine struct {
 	driver Driver
 	broken error // what its constructor was told can never work
 	opts   Options
@@ -103,15 +111,24 @@ func New(driver Driver, opts *Options) *Repository {
 }
 
 func newRepository(driver Driver, broken error, opts *Options) *Repository {
-	r := &Repository{driver: driver, broken: broken, opts: opts.withDefaults()}
-	r.gate = rediskit.NewGate(r.opts.Timeout)
-	r.closing = sync.OnceValue(func() error {
+	e := &engine{driver: driver, broken: broken, opts: opts.withDefaults()}
+	e.gate = rediskit.NewGate(e.opts.Timeout)
+	e.closing = sync.OnceValue(func() error {
 		if c, ok := driver.(io.Closer); ok {
 			return c.Close()
 		}
 		return nil
 	})
-	return r
+	return &Repository{e}
+}
+
+// Format keeps what the repository holds out of every verb.
+func (r Repository) Format(f fmt.State, _ rune) {
+	if r.engine == nil {
+		_, _ = io.WriteString(f, "configuration repository (none)")
+		return
+	}
+	fmt.Fprintf(f, "configuration repository (%T)", r.engine.driver)
 }
 
 // Get returns the document stored under key as it is now; nothing is cached.
@@ -136,12 +153,17 @@ func (r *Repository) get(ctx context.Context, key string) (Document, error) {
 	if err := r.check(key); err != nil {
 		return Document{}, err
 	}
+	e := r.engine
 	asked := time.Now()
-	data, err := ask(ctx, r.gate, rediskit.Reads, func(ctx context.Context) ([]byte, error) {
-		return r.driver.Fetch(ctx, key, r.opts.MaxBytes)
+	data, err := ask(ctx, e.gate, rediskit.Reads, func(ctx context.Context) ([]byte, error) {
+		data, err := e.driver.Fetch(ctx, key, e.opts.MaxBytes)
+		if errors.Is(err, transparency.ErrUncertain) { // about nothing that changed
+			err = fmt.Errorf("%w: %s", transparency.ErrUnavailable, err.Error())
+		}
+		return data, err
 	})
 	if err == nil {
-		err = r.checkData(data)
+		err = e.checkData(data)
 	}
 	if err != nil {
 		return Document{}, err
@@ -156,9 +178,9 @@ func (r *Repository) get(ctx context.Context, key string) (Document, error) {
 //
 // A condition compares what is stored at that moment, so of several writers
 // that read the same version and change it one wins, and the others get
-// [ErrConflict], even if all write the same bytes. Besides the errors of Get, the error can wrap
-// [transparency.ErrUncertain]: no answer came, and the data may be stored, or
-// still be going to be.
+// [ErrConflict], even if all write the same bytes. Besides the errors of Get,
+// the error can wrap [transparency.ErrUncertain]: no answer came, and the data
+// may be stored, or still be going to be.
 func (r *Repository) Put(ctx context.Context, key string, data []byte, opts *PutOptions) (version string, err error) {
 	version, err = r.put(ctx, key, data, opts)
 	if err != nil {
@@ -175,16 +197,17 @@ func (r *Repository) put(ctx context.Context, key string, data []byte, opts *Put
 	if err != nil {
 		return "", err
 	}
-	driver, ok := r.driver.(WriteDriver)
+	e := r.engine
+	driver, ok := e.driver.(WriteDriver)
 	if !ok {
 		return "", errReadOnly
 	}
-	if err := r.checkData(data); err != nil {
+	if err := e.checkData(data); err != nil {
 		return "", err
 	}
 	data = bytes.Clone(data) // the driver may keep it, or still run when the caller has gone
 	version := Version(data)
-	_, err = ask(ctx, r.gate, rediskit.Writes, func(ctx context.Context) (struct{}, error) {
+	_, err = ask(ctx, e.gate, rediskit.Writes, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, driver.Store(ctx, key, data, cond)
 	})
 	if err != nil {
@@ -197,28 +220,33 @@ func (r *Repository) put(ctx context.Context, key string, data []byte, opts *Put
 // may still succeed. It closes the client that [Open] made, and nothing that
 // was given. Closing again is fine.
 func (r *Repository) Close() error {
-	r.closed.Store(true)
-	if err := r.closing(); err != nil {
-		return fmt.Errorf("access: close: %w", err)
+	if r == nil || r.engine == nil {
+		return nil
+	}
+	r.engine.closed.Store(true)
+	if err := r.engine.closing(); err != nil {
+		return fmt.Errorf("access: close: %w", rediskit.Classify(rediskit.Writes, err))
 	}
 	return nil
 }
 
 func (r *Repository) check(key string) error {
 	switch {
-	case r.broken != nil:
-		return r.broken
-	case r.closed.Load():
+	case r == nil || r.engine == nil:
+		return invalid("the repository was not made by a constructor")
+	case r.engine.closed.Load():
 		return ErrClosed
+	case r.engine.broken != nil:
+		return r.engine.broken
 	}
 	return checkKey(key)
 }
 
-func (r *Repository) checkData(data []byte) error {
+func (e *engine) checkData(data []byte) error {
 	if len(data) == 0 {
 		return invalid("the document is empty")
 	}
-	return checkSize(int64(len(data)), r.opts.MaxBytes)
+	return checkSize(int64(len(data)), e.opts.MaxBytes)
 }
 
 // checkSize does not tell size: what was read may be only the beginning.

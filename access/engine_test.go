@@ -193,8 +193,8 @@ func TestCloseDriver(t *testing.T) {
 	driver := &funcDriver{}
 	repo := access.New(driver, nil)
 	for range 2 {
-		if err := repo.Close(); err == nil || err.Error() != "access: close: broken" {
-			t.Errorf("Close() error = %v, want that of the driver", err)
+		if err := repo.Close(); !errors.Is(err, transparency.ErrUncertain) || !strings.Contains(err.Error(), "broken") {
+			t.Errorf("Close() error = %v, want that of the driver, in a class", err)
 		}
 	}
 	if n := driver.closed.Load(); n != 1 {
@@ -203,8 +203,52 @@ func TestCloseDriver(t *testing.T) {
 	if _, err := get(access.New(nil, nil), "doc"); !errors.Is(err, transparency.ErrInvalid) {
 		t.Errorf("New(nil): Get error = %v, want ErrInvalid", err)
 	}
-	if err := access.New(nil, nil).Close(); err != nil {
+	repo = access.New(nil, nil)
+	if err := repo.Close(); err != nil {
 		t.Errorf("New(nil): Close() error = %v", err)
+	}
+	if _, err := get(repo, "doc"); !errors.Is(err, access.ErrClosed) {
+		t.Errorf("New(nil): Get after Close: error = %v, want ErrClosed", err)
+	}
+}
+
+// What no constructor made has errors, and does not panic.
+func TestZeroRepository(t *testing.T) {
+	for _, repo := range []*access.Repository{new(access.Repository), nil} {
+		_, err1 := repo.Get(t.Context(), "doc")
+		_, err2 := repo.Put(t.Context(), "doc", []byte("1"), nil)
+		if !errors.Is(err1, transparency.ErrInvalid) || !errors.Is(err2, transparency.ErrInvalid) || errors.Is(err2, errors.ErrUnsupported) {
+			t.Errorf("zero repository: Get error = %v, Put error = %v, want ErrInvalid", err1, err2)
+		}
+		if err := repo.Close(); err != nil {
+			t.Errorf("zero repository: Close() error = %v", err)
+		}
+		_ = fmt.Sprintf("%v %+v %#v %s", repo, repo, repo, repo)
+	}
+}
+
+func TestCopiedRepository(t *testing.T) {
+	repo := access.NewMemory(nil)
+	twin := *repo
+	if _, err := twin.Put(t.Context(), "doc", []byte("1"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := get(repo, "doc"); err != nil || got != "1" {
+		t.Errorf("Get = %q, %v, want what was put by a copy", got, err)
+	}
+	_ = repo.Close()
+	if _, err := get(&twin, "doc"); !errors.Is(err, access.ErrClosed) {
+		t.Errorf("Get of a copy after Close: error = %v, want ErrClosed", err)
+	}
+}
+
+// TestGetIsNeverUncertain: whatever a driver says of its own doubts.
+func TestGetIsNeverUncertain(t *testing.T) {
+	for _, from := range []error{transparency.ErrUncertain, errors.Join(transparency.ErrUnavailable, transparency.ErrUncertain)} {
+		repo := access.New(&funcDriver{fetch: func(context.Context, string, int64) ([]byte, error) { return nil, from }}, nil)
+		if _, err := get(repo, "doc"); !transparency.Retryable(err) || errors.Is(err, transparency.ErrUncertain) {
+			t.Errorf("driver error %v: Get error = %v, want ErrUnavailable alone", from, err)
+		}
 	}
 }
 

@@ -28,14 +28,18 @@ var backends = []string{"dir", "file", "http", "local", "memory", "redis"}
 //
 // and the name of an opener stands for itself. Case and surrounding space do
 // not matter. With neither variable set it is local, which the Logger is told;
-// with CONFIG_URL alone, the URL's scheme decides.
+// with CONFIG_URL alone, its scheme decides, and a path is local.
 //
 // An unknown backend, and a URL that does not fit the backend, are errors of
 // class [transparency.ErrInvalid] that say which variable is at fault and what
 // it can be. They never hold the URL.
 func FromEnv(opts *OpenOptions) (*Repository, error) {
 	o := opts.withDefaults()
-	repo, err := o.fromEnv(os.Getenv(envBackend), os.Getenv(envURL))
+	err := o.checkOpeners()
+	var repo *Repository
+	if err == nil {
+		repo, err = o.fromEnv(os.Getenv(envBackend), os.Getenv(envURL))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("access: from environment: %w", err)
 	}

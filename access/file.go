@@ -39,11 +39,11 @@ func (f jsonFile) Fetch(_ context.Context, key string, limit int64) ([]byte, err
 }
 
 // NewDir returns a repository whose documents are the files below dir: the key
-// is the path. Symbolic links are followed as long as they stay below dir, as
-// those of a Kubernetes ConfigMap do; one that leads out of it is of class
-// [transparency.ErrInvalid], and so is what is no regular file. A directory is
-// no document. It is opened at every Get, and cannot be written (see the
-// package page). An absent dir is [ErrNotFound].
+// is the path. Relative symbolic links are followed as long as they stay below
+// dir, as those of a Kubernetes ConfigMap do; an absolute one, or one that
+// leads out of dir, is of class [transparency.ErrInvalid], and so is what is no
+// regular file. A directory is no document. It is opened at every Get, and
+// cannot be written (see the package page). An absent dir is [ErrNotFound].
 func NewDir(dir string, opts *Options) *Repository {
 	if dir == "" {
 		return newRepository(nil, invalid("the directory has no path"), opts)
@@ -54,6 +54,9 @@ func NewDir(dir string, opts *Options) *Repository {
 type directory string
 
 func (d directory) Fetch(_ context.Context, key string, limit int64) ([]byte, error) {
+	if info, err := os.Stat(string(d)); err == nil && !info.IsDir() {
+		return nil, invalid("it is no directory (directory %q)", string(d)) // to open a pipe would wait for its writer
+	}
 	root, err := os.OpenRoot(string(d))
 	if err != nil {
 		return nil, fmt.Errorf("%w (directory %q)", fileError(err), string(d))
@@ -101,7 +104,8 @@ func fileError(err error) error {
 		return fmt.Errorf("%w: %w", ErrNotFound, err)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w: %w", transparency.ErrDenied, err)
-	case errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.EISDIR):
+	case errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENAMETOOLONG),
+		errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.EINVAL):
 		return fmt.Errorf("%w: %w", transparency.ErrInvalid, err)
 	case errors.As(err, &errno), errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%w: %w", transparency.ErrUnavailable, err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -55,7 +56,8 @@ func TestFileFaults(t *testing.T) {
 	}
 	for name, want := range map[string]error{
 		"absent.json": access.ErrNotFound, "absent/x.json": access.ErrNotFound, "list.json/x": access.ErrNotFound, "": transparency.ErrInvalid,
-		"large.json": access.ErrTooLarge, ".": access.ErrNotFound, strings.Repeat("x", 300): transparency.ErrInvalid,
+		"nul\x00.json": transparency.ErrInvalid,
+		"large.json":   access.ErrTooLarge, ".": access.ErrNotFound, strings.Repeat("x", 300): transparency.ErrInvalid,
 		"empty.json": transparency.ErrInvalid, "blank.json": transparency.ErrInvalid, "null.json": transparency.ErrInvalid,
 		"list.json": transparency.ErrInvalid, "text.json": transparency.ErrInvalid, "half.json": transparency.ErrInvalid,
 		"twice.json": transparency.ErrInvalid, "deep.json": transparency.ErrInvalid, "two.json": transparency.ErrInvalid,
@@ -76,7 +78,7 @@ func TestFileFaults(t *testing.T) {
 		if strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: error = %q: it quotes the document", name, err)
 		}
-		if name != "" && !strings.Contains(err.Error(), filepath.Base(path)) {
+		if quoted := strconv.Quote(path); name != "" && !strings.Contains(err.Error(), quoted) {
 			t.Errorf("%q: error = %q: it does not name the file", name, err)
 		}
 	}
@@ -134,6 +136,8 @@ func TestDirFaults(t *testing.T) {
 		"":                           transparency.ErrInvalid,
 		filepath.Join(dir, "absent"): access.ErrNotFound,
 		filepath.Join(dir, "file"):   transparency.ErrInvalid,
+		filepath.Join(dir, "file/x"): access.ErrNotFound,
+		dir + "\x00":                 transparency.ErrInvalid,
 	} {
 		if _, err := get(access.NewDir(path, nil), "doc"); !errors.Is(err, want) {
 			t.Errorf("NewDir(%q): Get error = %v, want %v", path, err, want)

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -80,22 +81,33 @@ func (o OpenOptions) Format(f fmt.State, _ rune) {
 // No error quotes the URL, because it may hold a password.
 func Open(rawURL string, opts *OpenOptions) (*Repository, error) {
 	o := opts.withDefaults()
-	repo, err := o.open(rawURL)
+	err := o.checkOpeners()
+	var repo *Repository
+	if err == nil {
+		repo, err = o.open(rawURL)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("access: open: %w", err)
 	}
 	return repo, nil
 }
 
+func (o OpenOptions) checkOpeners() error {
+	for name := range o.Openers {
+		switch {
+		case slices.Contains(schemes, name) || slices.Contains(backends, name):
+			return invalid("an opener cannot replace the backend %q", name)
+		case !backendName.MatchString(name):
+			return invalid("an opener has a name that is no scheme in lower case")
+		}
+	}
+	return nil
+}
+
 // schemes are those that open knows without an Opener.
 var schemes = []string{"dir", "file", "http", "https", "mem", "redis", "rediss"}
 
 func (o OpenOptions) open(rawURL string) (*Repository, error) {
-	for name := range o.Openers {
-		if slices.Contains(schemes, name) || slices.Contains(backends, name) {
-			return nil, invalid("an opener cannot replace the backend %q", name)
-		}
-	}
 	u, err := parseURL(rawURL)
 	if err != nil {
 		return nil, err
@@ -118,7 +130,7 @@ func (o OpenOptions) open(rawURL string) (*Repository, error) {
 		return NewFile(path, limits), nil
 	case "http", "https":
 		repo := NewHTTP(rawURL, &HTTPOptions{Header: o.Header, Transport: o.Transport, MaxBytes: o.MaxBytes, Timeout: o.Timeout})
-		return repo, repo.broken
+		return repo, repo.engine.broken
 	case "redis", "rediss":
 		client, err := openRedis(u)
 		if err != nil {
@@ -133,15 +145,29 @@ func (o OpenOptions) open(rawURL string) (*Repository, error) {
 	}
 	driver, err := opener(u)
 	if err != nil {
-		return nil, err
+		return nil, openerError(err)
 	}
 	repo := New(driver, limits)
-	return repo, repo.broken
+	return repo, repo.engine.broken
 }
 
 // known lists names, and those that openers add.
 func (o OpenOptions) known(names []string) string {
 	return strings.Join(slices.Sorted(slices.Values(slices.AppendSeq(slices.Clone(names), maps.Keys(o.Openers)))), ", ")
+}
+
+// openerError gives err a class if it has none. An opener does no I/O, so what
+// it cannot do now it never can.
+func openerError(err error) error {
+	for _, class := range [...]error{
+		transparency.ErrUnavailable, transparency.ErrUncertain, transparency.ErrRejected,
+		transparency.ErrDenied, transparency.ErrInvalid,
+	} {
+		if errors.Is(err, class) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %w", transparency.ErrInvalid, err)
 }
 
 // parseURL is url.Parse with errors that do not quote the URL, as those of
@@ -154,6 +180,11 @@ func parseURL(rawURL string) (*url.URL, error) {
 	}
 	if u.Host != "" && strings.Contains(u.EscapedPath()+u.RawQuery+u.EscapedFragment(), "@") {
 		return nil, invalid("the URL has an @ behind its host (a password in it must be percent-encoded)")
+	}
+	if port := u.Port(); port != "" {
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return nil, invalid("the URL has a port above 65535")
+		}
 	}
 	return u, nil
 }
@@ -178,7 +209,9 @@ func filePath(u *url.URL) (string, error) {
 
 func openRedis(u *url.URL) (*redis.Client, error) {
 	opts, err := redis.ParseURL(u.String())
-	if err != nil || u.RawQuery != "" || u.Fragment != "" { // err may quote the URL
+	// err may quote the URL. ParseURL takes redis:host for localhost, and the
+	// client database -1 for 0.
+	if err != nil || u.Opaque != "" || opts.DB < 0 || u.RawQuery != "" || u.Fragment != "" {
 		return nil, invalid("it is no Redis URL, such as redis://user:password@host:6379/0, without parameters")
 	}
 	opts.ContextTimeoutEnabled = true

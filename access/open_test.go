@@ -85,6 +85,7 @@ func TestOpenInvalid(t *testing.T) {
 	for _, raw := range []string{
 		"", "config.json", "/etc/config.json", "ftp://host/", "s3://bucket", "file:", "file:///?x=1", "file://host/x", "file:x#y", "file:%zz",
 		"dir:", "dir://", "file://user@localhost/x", "mem:x", "mem://h", "mem:?x", "http:", "http://", "https:///x", "http://h/#x", "http://h:p/",
+		"redis:h", "redis:h:6379", "redis:127.0.0.1:6379/1", "rediss:h", "redis://h/-1", "redis://h:65536", "http://h:65536/",
 		"redis://h/notanumber", "redis://h/1/2", "redis://h?unknown=1", "redis://h?pool_size=-5", "redis://h/0#x", "redis://h:port", "redis://:p%ss@h", "redis://:a/b@h", "://", "\x00",
 	} {
 		repo, err := access.Open(raw, nil)
@@ -107,7 +108,9 @@ func TestOpeners(t *testing.T) {
 			}
 			return driver, nil
 		},
-		"nil": func(*url.URL) (access.Driver, error) { return nil, nil },
+		"nil":  func(*url.URL) (access.Driver, error) { return nil, nil },
+		"fail": func(*url.URL) (access.Driver, error) { return nil, broken },
+		"deny": func(*url.URL) (access.Driver, error) { return nil, transparency.ErrDenied },
 	}}
 	repo, err := access.Open("s3://bucket/x", opts)
 	if err != nil {
@@ -128,32 +131,63 @@ func TestOpeners(t *testing.T) {
 	if _, err := access.Open("s3:", opts); !errors.Is(err, broken) {
 		t.Errorf("Open error = %v, want that of the opener", err)
 	}
+	if _, err := access.Open("fail:", opts); !errors.Is(err, broken) || !errors.Is(err, transparency.ErrInvalid) {
+		t.Errorf("Open error = %v, want that of the opener, in class ErrInvalid", err)
+	}
+	if _, err := access.Open("deny:", opts); !errors.Is(err, transparency.ErrDenied) || errors.Is(err, transparency.ErrInvalid) {
+		t.Errorf("Open error = %v, want the class that the opener gave", err)
+	}
 	if _, err := access.Open("nil:", opts); !errors.Is(err, transparency.ErrInvalid) {
 		t.Errorf("Open error = %v, want ErrInvalid for a nil driver", err)
 	}
-	if _, err := access.Open("x:", opts); !strings.Contains(fmt.Sprint(err), "mem, nil, redis, rediss, s3") {
+	if _, err := access.Open("x:", opts); !strings.Contains(fmt.Sprint(err), "deny, dir, fail, file, http, https, mem, nil, redis, rediss, s3") {
 		t.Errorf("Open error = %v, want it to list the openers", err)
 	}
-	for _, name := range []string{"file", "http", "local", "memory"} {
+	for _, name := range []string{"file", "http", "local", "memory", "S3", "", "s3:", "3s", "s 3"} {
 		opts := &access.OpenOptions{Openers: map[string]access.Opener{name: nil}}
 		if _, err := access.Open("mem:", opts); !errors.Is(err, transparency.ErrInvalid) {
-			t.Errorf("an opener for %s: error = %v, want ErrInvalid", name, err)
+			t.Errorf("an opener for %q: Open error = %v, want ErrInvalid", name, err)
+		}
+		if _, err := access.FromEnv(opts); !errors.Is(err, transparency.ErrInvalid) {
+			t.Errorf("an opener for %q: FromEnv error = %v, want ErrInvalid", name, err)
 		}
 	}
 }
 
-func TestOptionsDoNotPrintHeaders(t *testing.T) {
+// Options and repositories print neither headers nor documents, by any verb:
+// those that do not fit a type print more than the others.
+func TestNothingPrintsSecrets(t *testing.T) {
 	header := http.Header{"Authorization": {"Bearer hunter2"}}
-	for _, opts := range []any{
+	memory := access.NewMemory(nil)
+	if _, err := memory.Put(t.Context(), "doc", []byte("hunter2"), nil); err != nil {
+		t.Fatal(err)
+	}
+	web := access.NewHTTP("http://ada:hunter2@host/?hunter2", &access.HTTPOptions{Header: header})
+	client, err := access.Open("redis://:hunter2@host", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for _, value := range []any{
 		access.HTTPOptions{Header: header}, &access.HTTPOptions{Header: header},
 		access.OpenOptions{Header: header}, &access.OpenOptions{Header: header},
+		memory, *memory, web, *web, client, *client,
+		struct{ Repo *access.Repository }{memory}, []access.Repository{*web},
+		// Here package fmt asks nobody.
+		struct{ repo *access.Repository }{memory}, struct{ repo access.Repository }{*memory}, struct{ repo access.Repository }{*web},
 	} {
-		asJSON, err := json.Marshal(opts)
+		asJSON, err := json.Marshal(value)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text := fmt.Sprintf("%v %+v %#v %s %s", opts, opts, opts, opts, asJSON); strings.Contains(text, "hunter2") {
-			t.Errorf("%T prints as %s", opts, text)
+		texts := []string{string(asJSON)}
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t", "%c", "%e", "%U"} {
+			texts = append(texts, fmt.Sprintf(verb, value))
+		}
+		for _, text := range texts {
+			if strings.Contains(text, "hunter2") || strings.Contains(text, "104 117 110") || strings.Contains(text, "68756e") {
+				t.Errorf("%T prints as %s", value, text)
+			}
 		}
 	}
 }
@@ -181,7 +215,7 @@ func FuzzSecrets(f *testing.F) {
 		repo, err := access.Open(text, opts)
 		errs := []error{err}
 		if err == nil {
-			errs = append(errs, fmt.Errorf("%v %+v %#v", repo, repo, repo))
+			errs = append(errs, fmt.Errorf("%v %+v %#v %s %d", repo, repo, repo, repo, repo))
 			if strings.HasPrefix(text, "http") { // others would reach for what the secret says
 				_, err := repo.Get(context.Background(), "doc")
 				errs = append(errs, err)
