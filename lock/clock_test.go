@@ -52,6 +52,27 @@ func TestWallClockJumps(t *testing.T) {
 	})
 }
 
+// The wall clock is set back while nothing can be renewed: the monotonic one
+// ends the lease.
+func TestWallClockBackAndCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewMemory(&Options{TTL: time.Minute})
+		defer l.Close()
+		off := skewed(l)
+		l.driver = &sleepy{l.driver, func() { time.Sleep(time.Hour) }}
+		lease, err := l.Mutex("k", nil).Lock(t.Context())
+		if err != nil {
+			t.Fatalf("Lock error = %v", err)
+		}
+		off.Store(int64(-time.Hour))
+		start := time.Now()
+		<-lease.Context().Done()
+		if took := time.Since(start); took >= time.Minute {
+			t.Errorf("told of the loss after %v, want less than the TTL", took)
+		}
+	})
+}
+
 // LK-24: the machine sleeps, and its monotonic clock with it. On waking, no
 // way to ask says that the lock is held.
 func TestSuspend(t *testing.T) {

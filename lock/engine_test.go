@@ -126,6 +126,34 @@ func TestMemoryReturns(t *testing.T) {
 	}
 }
 
+// A waiter whose Locker has gone is passed over.
+func TestMemoryDeadWaiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := NewMemoryDriver()
+		a, b := New(store, nil), New(store, nil)
+		defer a.Close()
+		defer b.Close()
+		lease, err := a.Mutex("k", nil).Lock(t.Context())
+		if err != nil {
+			t.Fatalf("Lock error = %v", err)
+		}
+		_, _ = store.Acquire(t.Context(), Claim{Key: "k", Token: newToken(newOwner()), TTL: time.Minute}, true)
+		got := make(chan time.Time)
+		go func() {
+			if _, err := b.Mutex("k", nil).Lock(t.Context()); err != nil {
+				t.Errorf("Lock error = %v", err)
+			}
+			got <- time.Now()
+		}()
+		synctest.Wait()
+		start := time.Now()
+		_ = lease.Unlock(t.Context())
+		if took := (<-got).Sub(start); took != 0 {
+			t.Errorf("handed over in %v, want at once", took)
+		}
+	})
+}
+
 // What is told to the logger names the key, and is told outside of the lock.
 func TestLogger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

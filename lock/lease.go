@@ -129,7 +129,7 @@ func (s *Lease) Unlock(ctx context.Context) error {
 	l := s.l
 	l.mu.Lock()
 	s.check(l.now())
-	valid := s.valid
+	valid := s.valid // which is over when Unlock was called before
 	if s.state == held {
 		l.end(s, released, nil)
 	}
@@ -155,9 +155,9 @@ func (s *Lease) Unlock(ctx context.Context) error {
 		}
 		return failed("unlock", s.claim.Key, err)
 	}
-	if s.state == released && !owned && first && !l.now().reached(valid) {
-		// The key could not have expired yet, and this lease has not freed it
-		// before: it was taken away.
+	if s.state == released && !owned && !l.now().reached(valid) {
+		// The key cannot have expired yet, and no earlier call has freed it: it
+		// was taken away.
 		s.state, s.cause = lost, fmt.Errorf("%w: the key was not its own any more", ErrLost)
 		l.stats.Lost++
 	}

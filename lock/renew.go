@@ -145,12 +145,9 @@ func (l *Locker) renew(batch []*Lease) {
 			err = results[i]
 		}
 		s.renewing = false
-		// A reply that comes after the end is not believed: whoever looked
-		// meanwhile was told of the loss.
-		if s.check(now); s.state != held {
-			continue
+		if s.state == held { // else whoever looked has been told that it ended
+			l.renewed(s, start, now, err)
 		}
-		l.renewed(s, start, now, err)
 	}
 	if len(l.leases) > 0 {
 		l.lookAt(l.leases[0].due.at)

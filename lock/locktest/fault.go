@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -128,6 +129,36 @@ var faultChecks = []check{
 		r.taken()
 		r.unlock(lease)
 	}},
+	{name: "LK-5 validity counts from the sending", fn: func(r *run) {
+		d := &faulty{Driver: r.connect()}
+		var sent atomic.Int64
+		start := time.Now()
+		d.acquire = func(ctx context.Context, c lock.Claim, queue bool) (lock.Grant, error) {
+			sent.Store(int64(time.Since(start)))
+			g, err := d.Driver.Acquire(ctx, c, queue)
+			time.Sleep(r.ttl / 8)
+			return g, err
+		}
+		d.renew = func(ctx context.Context, claims []lock.Claim) []error {
+			if time.Since(start) > r.ttl {
+				return all(claims, silent(ctx))
+			}
+			sent.Store(int64(time.Since(start)))
+			results := d.Driver.Renew(ctx, claims)
+			time.Sleep(r.ttl / 8)
+			return results
+		}
+		lease := r.lock(r.locker(d).Mutex(key, nil))
+		check := func(when string) {
+			if over := lease.ValidUntil().Sub(start.Add(time.Duration(sent.Load()) + r.ttl)); over > 0 {
+				r.Errorf("%s: valid for %v longer than the key can last", when, over)
+			}
+		}
+		check("granted")
+		<-lease.Context().Done()
+		check("renewed")
+		r.taken()
+	}},
 	{name: "LK-31 a TTL too short for the round trip", fn: func(r *run) {
 		d := &faulty{Driver: r.connect()}
 		d.acquire = func(ctx context.Context, c lock.Claim, queue bool) (lock.Grant, error) {
@@ -185,8 +216,9 @@ var faultChecks = []check{
 		if !transparency.Retryable(err) {
 			r.Errorf("Unlock = %v, want a retryable error", err)
 		}
+		time.Sleep(r.ttl / 6)
 		away.Store(false)
-		r.free(r.ttl * 2 / 3)
+		r.free(r.ttl / 2)
 		if err := lease.Unlock(r.Context()); err != nil {
 			r.Errorf("Unlock again = %v, want nil", err)
 		}
@@ -244,6 +276,19 @@ var faultChecks = []check{
 		r.taken()
 		r.unlock(b)
 	}},
+	{name: "a lease that was lost is in nobody's way", fn: func(r *run) {
+		d := &faulty{Driver: r.connect()}
+		l := r.locker(d)
+		lease := r.lock(l.Mutex(key, nil))
+		r.release(d.Driver, *d.last.Load(), true)
+		<-lease.Context().Done()
+		next := r.lock(l.Mutex(key, nil)) // before its Unlock
+		r.wantErr("Unlock", lease.Unlock(r.Context()), lock.ErrLost)
+		if err := next.Err(); err != nil {
+			r.Errorf("Err of the next lease = %v, want nil", err)
+		}
+		r.unlock(next)
+	}},
 	{name: "Do tells of a loss although its section did not", fn: func(r *run) {
 		d := &faulty{Driver: r.connect()}
 		mine := errors.New("mine")
@@ -263,8 +308,13 @@ var faultChecks = []check{
 	{name: "the first attempt tells of trouble, a waiter sits it out", fn: func(r *run) {
 		d := &faulty{Driver: r.connect()}
 		var away atomic.Bool
+		var failed sync.Map // tokens, which may be executed yet
 		d.acquire = func(ctx context.Context, c lock.Claim, queue bool) (lock.Grant, error) {
+			if _, used := failed.Load(c.Token); used {
+				r.Errorf("the token of an attempt that failed is used again")
+			}
 			if away.Load() {
+				failed.Store(c.Token, true)
 				return lock.Grant{}, errGone
 			}
 			return d.Driver.Acquire(ctx, c, queue)

@@ -75,6 +75,40 @@ var waitChecks = []check{
 		}
 		r.unlock(lease)
 	}},
+	{name: "LK-14 a release between the answer and the wait", fn: func(r *run) {
+		d := &faulty{Driver: r.connect()}
+		l := r.locker(d)
+		other := r.lock(r.locker(r.connect()).Mutex("other", nil))
+		ctx, cancel := context.WithCancel(r.Context())
+		gaveUp := make(chan struct{})
+		go func() { // so that the Locker hears already
+			defer close(gaveUp)
+			_, _ = l.Mutex("other", nil).Lock(ctx)
+		}()
+		r.eventually("a waiter", time.Second, func() bool { return l.Stats().Waiting == 1 && l.Stats().Attempts >= 2 })
+
+		holder := r.lock(r.locker(r.connect()).Mutex(key, nil))
+		release := sync.OnceFunc(func() {
+			r.unlock(holder)
+			time.Sleep(20 * time.Millisecond) // the news arrives first
+		})
+		d.acquire = func(ctx context.Context, c lock.Claim, queue bool) (lock.Grant, error) {
+			g, err := d.Driver.Acquire(ctx, c, queue)
+			if c.Key == key {
+				release()
+			}
+			return g, err
+		}
+		start := time.Now()
+		lease := r.lock(l.Mutex(key, nil))
+		if took := time.Since(start); took > r.slack() {
+			r.Errorf("granted after %v", took)
+		}
+		r.unlock(lease)
+		cancel()
+		<-gaveUp
+		r.unlock(other)
+	}},
 	{name: "wake-ups that never come", fn: func(r *run) {
 		d := &faulty{Driver: r.connect()}
 		d.listen = func(ctx context.Context, owner string, wake func(string)) error {
