@@ -28,7 +28,7 @@ func NewFile(path string, opts *Options) *Repository {
 type jsonFile string
 
 func (f jsonFile) Fetch(_ context.Context, key string, limit int64) ([]byte, error) {
-	data, err := readFile(os.Stat, os.Open, string(f), limit)
+	data, err := lookAgain(func() ([]byte, error) { return readFile(os.Stat, os.Open, string(f), limit) })
 	if err == nil {
 		data, err = member(data, key)
 		if err == nil {
@@ -54,6 +54,10 @@ func NewDir(dir string, opts *Options) *Repository {
 type directory string
 
 func (d directory) Fetch(_ context.Context, key string, limit int64) ([]byte, error) {
+	return lookAgain(func() ([]byte, error) { return d.read(key, limit) })
+}
+
+func (d directory) read(key string, limit int64) ([]byte, error) {
 	if info, err := os.Stat(string(d)); err == nil && !info.IsDir() {
 		return nil, invalid("it is no directory (directory %q)", string(d)) // to open a pipe would wait for its writer
 	}
@@ -63,6 +67,19 @@ func (d directory) Fetch(_ context.Context, key string, limit int64) ([]byte, er
 	}
 	defer root.Close() // read only: nothing can be lost
 	return readFile(root.Stat, root.Open, filepath.FromSlash(key), limit)
+}
+
+// lookAgain believes an absence only when it has seen it three times. A link on
+// the way to a file can be replaced, and its old target removed, between the
+// steps of one look, as the kubelet does at every change of a ConfigMap; the
+// file was there all the time.
+func lookAgain(look func() ([]byte, error)) (data []byte, err error) {
+	for range 3 {
+		if data, err = look(); !errors.Is(err, ErrNotFound) {
+			break
+		}
+	}
+	return data, err
 }
 
 // readFile reads up to limit+1 bytes of a regular file.

@@ -2,10 +2,12 @@ package access_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/go-transparency/transparency"
@@ -125,6 +127,55 @@ func TestDirLinks(t *testing.T) {
 	} {
 		if got, err := get(repo, key); !errors.Is(err, want) || want != access.ErrNotFound && errors.Is(err, access.ErrNotFound) {
 			t.Errorf("Get(%q) = %q, %v, want %v", key, got, err, want)
+		}
+	}
+}
+
+// TestLinksChange is AC-2 at any moment: who replaces a link and removes what it
+// led to, as the kubelet does, makes no document absent.
+func TestLinksChange(t *testing.T) {
+	outer := t.TempDir()
+	dir := filepath.Join(outer, "conf")
+	version := func(i int) string { return fmt.Sprintf("..v%d", i) }
+	change := func(i int) error {
+		for name, data := range map[string]string{"doc": "1", "file.json": `{"doc":1}`} {
+			write(t, filepath.Join(dir, version(i), name), data)
+		}
+		next := filepath.Join(dir, "..next")
+		return errors.Join(os.Symlink(version(i), next), os.Rename(next, filepath.Join(dir, "..data")), os.RemoveAll(filepath.Join(dir, version(i-1))))
+	}
+	if err := change(0); err != nil {
+		t.Skip(err)
+	}
+	if err := os.Symlink(filepath.Join("..data", "doc"), filepath.Join(dir, "doc")); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	for name, repo := range map[string]*access.Repository{
+		"a link in the directory":   access.NewDir(dir, nil),
+		"a link to the directory":   access.NewDir(filepath.Join(dir, "..data"), nil),
+		"a file in a linked folder": access.NewFile(filepath.Join(dir, "..data", "file.json"), nil),
+	} {
+		wg.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if got, err := get(repo, "doc"); err != nil || got != "1" {
+					t.Errorf("%s: Get under changes = %q, %v, want 1", name, got, err)
+					return
+				}
+			}
+		})
+	}
+	defer wg.Wait()
+	defer close(done)
+	for i := range 60 {
+		if err := change(i + 1); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
