@@ -107,6 +107,51 @@ var faultChecks = []check{
 		r.wantErr("Lock", err, context.Canceled)
 		r.free(r.slack())
 	}},
+	{name: "LK-3 an acquire that is executed after it was undone", fn: func(r *run) {
+		d := &faulty{Driver: r.connect()}
+		late := make(chan lock.Grant, 1)
+		d.acquire = func(ctx context.Context, c lock.Claim, _ bool) (lock.Grant, error) {
+			err := silent(ctx)
+			time.AfterFunc(r.ttl/12, func() {
+				g, _ := d.Driver.Acquire(r.Context(), c, false)
+				late <- g
+			})
+			return lock.Grant{}, err
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), r.ttl/12)
+		defer cancel()
+		ttl := 10 * r.ttl
+		_, err := r.locker(d).Mutex(key, &lock.MutexOptions{TTL: ttl}).Lock(ctx)
+		r.wantErr("Lock", err, context.DeadlineExceeded, transparency.ErrUncertain)
+		if g := <-late; g.Fence == 0 {
+			r.Errorf("the late attempt was not granted; the check shows nothing")
+		}
+		r.free(ttl / 2)
+	}},
+	{name: "LK-4 a grant that comes after Close", fn: func(r *run) {
+		d := &faulty{Driver: r.connect()}
+		l := r.locker(d)
+		closed := make(chan error)
+		d.acquire = func(ctx context.Context, c lock.Claim, queue bool) (lock.Grant, error) {
+			g, err := d.Driver.Acquire(ctx, c, queue)
+			if c.Key != key {
+				return g, err
+			}
+			go func() { closed <- l.Close() }()
+			r.eventually("the Locker is closed", time.Second, func() bool {
+				_, err := l.Mutex("other", nil).TryLock(ctx)
+				return errors.Is(err, lock.ErrClosed)
+			})
+			return g, err
+		}
+		lease, err := l.Mutex(key, nil).Lock(r.Context())
+		if lease != nil {
+			r.Errorf("Lock = a lease of a Locker that is closed")
+		}
+		r.wantErr("Lock", err, lock.ErrClosed)
+		r.wantErr("Close", <-closed, nil)
+		r.free(0) // Close has seen to it
+	}},
 	{name: "LK-5 an answer later than the TTL", fn: func(r *run) {
 		d := &faulty{Driver: r.connect()}
 		var sent time.Time
@@ -240,6 +285,22 @@ var faultChecks = []check{
 		}
 		if s := l.Stats(); s.RenewalsFailed < 2 || s.Renewed < 1 {
 			r.Errorf("Stats = %+v, want failed renewals and others", s)
+		}
+		r.unlock(lease)
+	}},
+	{name: "LK-10 a renewal without an answer is tried again in time", fn: func(r *run) {
+		d := &faulty{Driver: r.connect()}
+		var tries atomic.Int32
+		d.renew = func(ctx context.Context, claims []lock.Claim) []error {
+			if tries.Add(1) <= 2 {
+				return all(claims, silent(ctx))
+			}
+			return d.Driver.Renew(ctx, claims)
+		}
+		lease := r.lock(r.locker(d).Mutex(key, nil))
+		time.Sleep(r.ttl * 3 / 2)
+		if err := lease.Err(); err != nil {
+			r.Errorf("Err after two renewals without an answer = %v, want nil", err)
 		}
 		r.unlock(lease)
 	}},
