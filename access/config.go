@@ -55,7 +55,7 @@ func (d Document) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, d.Strin
 
 // Version returns the version of a document of these bytes: their SHA-1 in
 // hexadecimal. It tells contents apart; it is no protection against someone
-// who forges them.
+// who forges them, nor against one who guesses a short secret and compares.
 func Version(data []byte) string {
 	sum := sha1.Sum(data) // what Redis can compute as well, in a script
 	return hex.EncodeToString(sum[:])

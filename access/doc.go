@@ -48,7 +48,7 @@
 //     how to print it: there a Document and options do show what they hold.
 //
 // Not promised: two Gets, of one key or of two, can see two generations, so
-// what belongs together belongs into one document. A replicated Redis can lose
+// what belongs together belongs in one document. A replicated Redis can lose
 // a Put in a failover, and with it the order of writers. A version stands for
 // content, so after a change and its undoing the old version is valid again; a
 // writer that compares it has then read what is stored. JSON names match

@@ -86,6 +86,27 @@ func TestFileFaults(t *testing.T) {
 	}
 }
 
+// TestFileReturns is AC-3 without a watch: a file that is gone is absent, and
+// seen again when it is back.
+func TestFileReturns(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "doc")
+	for name, repo := range map[string]*access.Repository{"NewFile": access.NewFile(path, nil), "NewDir": access.NewDir(dir, nil)} {
+		for _, data := range []string{`{"doc": 1}`, `{"doc": 2}`} {
+			write(t, path, data)
+			if got, err := get(repo, "doc"); err != nil || !strings.Contains(data, got) {
+				t.Errorf("%s: Get = %q, %v, want that of %q", name, got, err, data)
+			}
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := get(repo, "doc"); !errors.Is(err, access.ErrNotFound) {
+				t.Errorf("%s: Get of a removed file: error = %v, want ErrNotFound", name, err)
+			}
+		}
+	}
+}
+
 // TestDirLinks has the symbolic links of AC-14: those that stay inside are
 // followed, those that lead out are not.
 func TestDirLinks(t *testing.T) {

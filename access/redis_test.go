@@ -39,8 +39,18 @@ func TestRedisKeys(t *testing.T) {
 	if got := client.Get(ctx, server.Prefix()+"a/{b}").Val(); got != "\x00\xff1" {
 		t.Errorf("GET after Put = %q", got)
 	}
-	if ttl := client.TTL(ctx, server.Prefix()+"a/{b}").Val(); ttl != -1 {
-		t.Errorf("TTL after Put = %v, want none: a document is permanent", ttl)
+	client.Expire(ctx, server.Prefix()+"database", time.Hour)
+	if _, err := repo.Put(ctx, "database", []byte("1"), nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"a/{b}", "database"} {
+		if ttl := client.TTL(ctx, server.Prefix()+key).Val(); ttl != -1 {
+			t.Errorf("TTL of %q after Put = %v, want none: a document is permanent", key, ttl)
+		}
+	}
+	client.Del(ctx, server.Prefix()+"database")
+	if _, err := get(repo, "database"); !errors.Is(err, access.ErrNotFound) {
+		t.Errorf("Get after DEL: error = %v, want ErrNotFound", err)
 	}
 }
 

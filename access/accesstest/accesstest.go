@@ -1,4 +1,4 @@
-// Package accesstest checks that a [access.ConfigRepository] keeps what the
+// Package accesstest checks that an [access.ConfigRepository] keeps what the
 // package promises. The backends of package access pass it, and so can one of
 // your own: give [Run] a [Harness] that makes it.
 //

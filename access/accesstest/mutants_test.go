@@ -65,6 +65,23 @@ func unconditional(ctx context.Context, key string, data []byte, _ *access.PutOp
 	return r.Repository.Put(ctx, key, data, nil)
 }
 
+// once takes each version for a condition only once.
+func once() func(context.Context, string, []byte, *access.PutOptions, *broken) (string, error) {
+	var used sync.Map
+	return func(ctx context.Context, key string, data []byte, opts *access.PutOptions, r *broken) (string, error) {
+		if opts != nil && opts.IfVersion != "" {
+			if _, again := used.Load(opts.IfVersion); again {
+				return "", fmt.Errorf("access: put %q: %w", key, access.ErrConflict)
+			}
+		}
+		version, err := r.Repository.Put(ctx, key, data, opts)
+		if err == nil && opts != nil {
+			used.Store(opts.IfVersion, true)
+		}
+		return version, err
+	}
+}
+
 var mutants = []mutant{
 	{check: "Get", fault: "another version", get: document(func(d *access.Document) { d.Version = "1" })},
 	{check: "Get", fault: "no key", get: document(func(d *access.Document) { d.Key = "" })},
@@ -121,6 +138,13 @@ var mutants = []mutant{
 	}},
 	{check: "PutIfAbsent", fault: "conditions are ignored", put: unconditional},
 	{check: "PutIfVersion", fault: "conditions are ignored", put: unconditional},
+	{check: "PutIfVersion", fault: "the same bytes are no conflict", put: func(ctx context.Context, key string, data []byte, opts *access.PutOptions, r *broken) (string, error) {
+		if doc, err := r.Repository.Get(ctx, key); err == nil && bytes.Equal(doc.Data, data) {
+			return doc.Version, nil
+		}
+		return r.Repository.Put(ctx, key, data, opts)
+	}},
+	{check: "PutIfVersion", fault: "a version is valid once", put: once()},
 	{check: "PutIfVersion", fault: "absent suits any version", put: func(ctx context.Context, key string, data []byte, opts *access.PutOptions, r *broken) (string, error) {
 		if _, err := r.Repository.Get(ctx, key); errors.Is(err, access.ErrNotFound) {
 			opts = nil

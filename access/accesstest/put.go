@@ -68,7 +68,11 @@ func checkPutIfVersion(tb testing.TB, h Harness) {
 	second := f.put(tb, "doc", "2", &access.PutOptions{IfVersion: first})
 	f.wantConflict(tb, "doc", &access.PutOptions{IfVersion: first})
 	f.wantData(tb, "doc", "2")
-	f.put(tb, "doc", "3", &access.PutOptions{IfVersion: second})
+	if _, err := access.Put(context.Background(), f.Repo, "doc", []byte("2"), &access.PutOptions{IfVersion: first}); !errors.Is(err, access.ErrConflict) {
+		tb.Errorf("Put of the bytes that are stored, IfVersion of those before: error = %v, want ErrConflict", err)
+	}
+	f.put(tb, "doc", "1", &access.PutOptions{IfVersion: second})
+	f.put(tb, "doc", "3", &access.PutOptions{IfVersion: first}) // valid again: a version stands for content
 	f.wantData(tb, "doc", "3")
 }
 
