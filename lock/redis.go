@@ -4,12 +4,14 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/bsm/redislock"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-transparency/transparency"
 	"github.com/go-transparency/transparency/internal/rediskit"
 )
 
@@ -94,8 +96,10 @@ func (d *RedisDriver) Acquire(ctx context.Context, c Claim, queue bool) (Grant, 
 	return rediskit.Do(ctx, d.acquiring, rediskit.Writes, func(ctx context.Context) (Grant, error) {
 		return d.obtain(ctx, c, queue)
 	}, func(g Grant, err error) {
-		if err == nil && (g.Fence != 0 || queue) {
-			d.compensate(ctx, c)
+		if err == nil && (g.Fence != 0 || queue) { // nobody waits for it any more
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), DefaultTimeout)
+			defer cancel()
+			_, _ = d.releaseNow(ctx, c.Key, c.Token) // the engine tries too
 		}
 	})
 }
@@ -117,16 +121,13 @@ func (d *RedisDriver) obtain(ctx context.Context, c Claim, queue bool) (Grant, e
 		grant, err = parseMint(reply, runErr)
 	}
 	if err != nil && obtained {
-		d.compensate(ctx, c)
+		if _, releaseErr := d.releaseNow(ctx, c.Key, c.Token); releaseErr != nil {
+			// Whatever became of the fence, the key may be taken. The engine
+			// will see to it.
+			err = fmt.Errorf("%w: %w", transparency.ErrUncertain, rediskit.Classify(rediskit.Writes, err))
+		}
 	}
 	return grant, err
-}
-
-// compensate frees what an attempt has got that nobody will use.
-func (d *RedisDriver) compensate(ctx context.Context, c Claim) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), DefaultTimeout)
-	defer cancel()
-	_, _ = d.releaseNow(ctx, c.Key, c.Token) // the engine tries too
 }
 
 // Renew implements [Driver].

@@ -255,7 +255,7 @@ var faultChecks = []check{
 			return d.Driver.Release(ctx, key, token)
 		}
 		l := r.locker(d)
-		lease := r.lock(l.Mutex(key, nil))
+		lease := r.lock(l.Mutex(key, &lock.MutexOptions{TTL: 10 * r.ttl}))
 		away.Store(true)
 		err := lease.Unlock(r.Context())
 		if !transparency.Retryable(err) {
@@ -263,7 +263,7 @@ var faultChecks = []check{
 		}
 		time.Sleep(r.ttl / 6)
 		away.Store(false)
-		r.free(r.ttl / 2)
+		r.free(2 * time.Second)
 		if err := lease.Unlock(r.Context()); err != nil {
 			r.Errorf("Unlock again = %v, want nil", err)
 		}
