@@ -141,6 +141,34 @@ func TestJSON(t *testing.T) {
 	})
 }
 
+// TestJSONRefused: what SaveJSON refuses leaves what is there, in any store.
+func TestJSONRefused(t *testing.T) {
+	ctx := t.Context()
+	memory := session.NewMemoryStore(nil)
+	for name, store := range map[string]session.SessionStore{"a Replacer": memory, "a plain store": onlyStore{memory}} {
+		if err := session.SaveJSON(ctx, store, "id", "old", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		for what, err := range map[string]error{
+			"too much":    session.SaveJSON(ctx, store, "id", strings.Repeat("x", 1<<16), time.Hour),
+			"no time":     session.SaveJSON(ctx, store, "id", "new", 0),
+			"a nil":       session.SaveJSON(ctx, store, "id", nil, time.Hour),
+			"a func":      session.SaveJSON(ctx, store, "id", func() {}, time.Hour),
+			"a nil store": session.SaveJSON(ctx, (*session.MemoryStore)(nil), "id", "new", time.Hour),
+		} {
+			if !errors.Is(err, transparency.ErrInvalid) {
+				t.Errorf("SaveJSON of %s in %s: error = %v, want ErrInvalid", what, name, err)
+			}
+		}
+		if got, err := session.LoadJSON[string](ctx, store, "id"); err != nil || got != "old" {
+			t.Errorf("LoadJSON from %s = %q, %v, want it as it was", name, got, err)
+		}
+	}
+	if _, err := session.LoadJSON[string](ctx, (*session.RedisStore)(nil), "id"); !errors.Is(err, transparency.ErrInvalid) {
+		t.Errorf("LoadJSON from a nil store: error = %v, want ErrInvalid", err)
+	}
+}
+
 func TestJSONStrict(t *testing.T) {
 	ctx := t.Context()
 	store := session.NewMemoryStore(nil)

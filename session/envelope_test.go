@@ -14,6 +14,8 @@ func TestKeepUnknown(t *testing.T) {
 		{"a known member that went", `{"a":1,"x":1}`, `{"a":1}`, `{}`, `{"x":1}`},
 		{"known in another spelling", `{"A":1}`, `{"a":1}`, `{}`, `{}`},
 		{"known with a Kelvin sign", "{\"\u212a\":1}", `{"k":1}`, `{}`, `{}`},
+		{"keys that differ in case", `{"a":{"x":1,"u":1},"A":{"x":2}}`, `{"a":{"x":1},"A":{"x":2}}`, `{"a":{"x":3},"A":{"x":2}}`, `{"a":{"x":3,"u":1},"A":{"x":2}}`},
+		{"one of them that went", `{"a":{"x":1},"A":{"x":2,"u":2}}`, `{"a":{"x":1},"A":{"x":2}}`, `{"a":{"x":1}}`, `{"a":{"x":1}}`},
 		{"now written in another spelling", `{"X":""}`, `{}`, `{"x":1}`, `{"x":1}`},
 		{"in an object", `{"o":{"a":1,"x":2}}`, `{"o":{"a":1}}`, `{"o":{"a":3}}`, `{"o":{"a":3,"x":2}}`},
 		{"in an object that went", `{"o":{"a":1,"x":2}}`, `{"o":{"a":1}}`, `{}`, `{}`},

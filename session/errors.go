@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/go-transparency/transparency"
 )
@@ -43,6 +44,14 @@ func opError(op string, err error) error {
 		return nil
 	}
 	return fmt.Errorf("session: %s: %w", op, err)
+}
+
+// checkStore refuses what would panic.
+func checkStore(store SessionStore) error {
+	if v := reflect.ValueOf(store); store == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+		return invalid("the store is nil")
+	}
+	return nil
 }
 
 func invalid(format string, args ...any) error {

@@ -8,8 +8,8 @@ import (
 )
 
 // A Session is one session as a [Manager] loaded or stored it. It does not
-// change: Update and Renew return another. It prints, logs and marshals
-// without its value and token.
+// change: Update and Renew return another. It prints, logs and marshals as
+// text without its value and token.
 //
 // Except for Value, a Session is safe for concurrent use.
 type Session[T any] struct {

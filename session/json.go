@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 )
 
@@ -13,10 +14,11 @@ import (
 // is for state that one process hands to another under a name that both know,
 // such as a user's; the last writer wins. Who needs more has [Manager].
 //
-// The session can be neither touched nor saved beyond ttl. A store that is no
-// [Replacer] deletes and creates: a reader in between finds nothing, and of two
-// writers one can fail with [ErrExists]. A v that has no JSON, or is null in it,
-// is refused with [transparency.ErrInvalid].
+// The session can be neither touched nor saved beyond ttl. In a store that is
+// no [Replacer], what is there is deleted first: a reader in between finds
+// nothing, of two writers one can fail with [ErrExists], and any failure can
+// leave nothing. A v that has no JSON, or is null in it, is refused with
+// [transparency.ErrInvalid].
 func SaveJSON(ctx context.Context, store SessionStore, id string, v any, ttl time.Duration) error {
 	data, err := encodeJSON(v)
 	if err != nil {
@@ -25,12 +27,16 @@ func SaveJSON(ctx context.Context, store SessionStore, id string, v any, ttl tim
 	if string(data) == "null" {
 		return opError("save JSON", invalid("the value is null"))
 	}
-	if store == nil {
-		return opError("save JSON", invalid("the store is nil"))
+	if err := checkStore(store); err != nil {
+		return opError("save JSON", err)
 	}
 	lt := Lifetimes{Idle: ttl, Absolute: ttl}
 	if r, ok := store.(Replacer); ok {
 		_, err = r.Replace(ctx, id, data, lt)
+		return err
+	}
+	// Creating comes first, so that what is refused leaves what is there.
+	if _, err = store.Create(ctx, id, data, lt); !errors.Is(err, ErrExists) {
 		return err
 	}
 	if err := store.Delete(ctx, id); err != nil {
@@ -46,8 +52,8 @@ func SaveJSON(ctx context.Context, store SessionStore, id string, v any, ttl tim
 // zero T.
 func LoadJSON[T any](ctx context.Context, store SessionStore, id string) (T, error) {
 	var zero T
-	if store == nil {
-		return zero, opError("load JSON", invalid("the store is nil"))
+	if err := checkStore(store); err != nil {
+		return zero, opError("load JSON", err)
 	}
 	rec, err := store.Load(ctx, id)
 	if err != nil {
@@ -78,6 +84,16 @@ func decodeJSON[T any](data []byte) (T, error) {
 	return v, nil
 }
 
+// readBack decodes what is about to be stored: nothing may be that could not
+// be read.
+func readBack[T any](payload []byte) (T, error) {
+	v, err := decodeJSON[T](payload)
+	if err != nil {
+		return v, invalid("%v has JSON that cannot be read back", reflect.TypeFor[T]())
+	}
+	return v, nil
+}
+
 // describeJSON says what is wrong without the values and names that the errors
 // of encoding/json quote.
 func describeJSON[T any](err error) string {
@@ -89,5 +105,5 @@ func describeJSON[T any](err error) string {
 	case errors.As(err, &kind):
 		return fmt.Sprintf("the JSON before byte %d is no %v", kind.Offset, kind.Type)
 	}
-	return fmt.Sprintf("not the JSON of a %T", *new(T))
+	return fmt.Sprintf("not the JSON of a %v", reflect.TypeFor[T]())
 }

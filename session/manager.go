@@ -18,7 +18,8 @@ type ManagerOptions struct {
 	// so that reading does not cost a write each time. A session in use can
 	// therefore end that much before Idle has passed since it was last read.
 	// Zero means a tenth of Idle and at most 1 min; negative means that Get
-	// never touches. It must be shorter than Idle.
+	// never touches. It must be shorter than Idle; a session that was made
+	// with an idle time as short as that is touched every tenth of its own.
 	TouchEvery time.Duration
 	// Logger is told of touches that failed. Nil discards.
 	Logger *slog.Logger
@@ -54,19 +55,19 @@ func (o *ManagerOptions) withDefaults() ManagerOptions {
 type Manager[T any] struct {
 	store   SessionStore
 	opts    ManagerOptions
-	touched touches
+	touched *touches
 }
 
 // NewManager returns a manager of sessions in store. opts may be nil. With a
 // nil store, or lifetimes that cannot be, every call fails with
 // [transparency.ErrInvalid].
 func NewManager[T any](store SessionStore, opts *ManagerOptions) *Manager[T] {
-	return &Manager[T]{store: store, opts: opts.withDefaults()}
+	return &Manager[T]{store: store, opts: opts.withDefaults(), touched: newTouches()}
 }
 
 func (m *Manager[T]) check() error {
-	if m.store == nil {
-		return invalid("the store is nil")
+	if err := checkStore(m.store); err != nil {
+		return err
 	}
 	if lt := m.opts.Lifetimes; m.opts.TouchEvery >= lt.Idle && lt.Idle > 0 {
 		return invalid("TouchEvery %v is not shorter than the idle lifetime %v", m.opts.TouchEvery, lt.Idle)
@@ -92,7 +93,7 @@ func (m *Manager[T]) New(ctx context.Context, v T) (*Session[T], error) {
 	if err != nil {
 		return nil, opError("new", err)
 	}
-	stored, err := decodeJSON[T](payload) // before anything is sent
+	stored, err := readBack[T](payload) // before anything is sent
 	if err != nil {
 		return nil, opError("new", err)
 	}
@@ -112,7 +113,8 @@ func (m *Manager[T]) New(ctx context.Context, v T) (*Session[T], error) {
 // left as it is.
 //
 // Get extends the idle time of a session that was not touched for
-// [ManagerOptions.TouchEvery]. If that fails, the session is still returned.
+// [ManagerOptions.TouchEvery]. If that fails, the session is still returned,
+// and a Get after a tenth of TouchEvery tries again.
 func (m *Manager[T]) Get(ctx context.Context, token string) (*Session[T], error) {
 	s, err := m.get(ctx, token)
 	if err != nil || m.opts.TouchEvery < 0 {
@@ -171,6 +173,9 @@ func (m *Manager[T]) load(ctx context.Context, token Token) (*Session[T], error)
 func (m *Manager[T]) Update(ctx context.Context, s *Session[T], fn func(*T) error) (*Session[T], error) {
 	if err := m.checkSession(s); err != nil {
 		return nil, opError("update", err)
+	}
+	if fn == nil {
+		return nil, opError("update", invalid("the function is nil"))
 	}
 	return m.write(ctx, "update", s, s.token, func(payload []byte) ([]byte, error) {
 		return change(payload, fn)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -153,6 +154,7 @@ func TestManagerRefusals(t *testing.T) {
 	fine := session.NewManager[any](store, nil)
 	for name, m := range map[string]*session.Manager[any]{
 		"no store":           session.NewManager[any](nil, nil),
+		"a nil store":        session.NewManager[any]((*session.RedisStore)(nil), nil),
 		"no constructor":     new(session.Manager[any]),
 		"negative lifetimes": session.NewManager[any](store, &session.ManagerOptions{Lifetimes: session.Lifetimes{Idle: -1, Absolute: -1}}),
 		"touches too rare":   session.NewManager[any](store, &session.ManagerOptions{Lifetimes: session.Lifetimes{Idle: time.Hour}, TouchEvery: time.Hour}),
@@ -169,10 +171,16 @@ func TestManagerRefusals(t *testing.T) {
 		_ = text(s)
 	}
 	refuse("New of a func", errOf(fine.New(ctx, func() {})))
+	unread := errOf(session.NewManager[fmt.Stringer](store, nil).New(ctx, time.Second))
+	refuse("New of what cannot be read back", unread)
+	if errors.Is(unread, session.ErrCorrupt) {
+		t.Errorf("New of what cannot be read back: error = %v, want none that speaks of the store", unread)
+	}
 	if n := store.calls(); n != 0 {
 		t.Errorf("the store was called %d times, want never", n)
 	}
 	s := must[*session.Session[any]](t)(fine.New(ctx, 1))
+	refuse("Update by nil", errOf(fine.Update(ctx, s, nil)))
 	refuse("Update to a func", errOf(fine.Update(ctx, s, func(v *any) error { *v = func() {}; return nil })))
 
 	// SE-14: the old data stays.

@@ -3,6 +3,7 @@ package session
 import (
 	"container/heap"
 	"context"
+	"strings"
 	"sync"
 	"time"
 )
@@ -33,12 +34,16 @@ func NewMemoryStore(opts *MemoryOptions) *MemoryStore {
 	if opts != nil {
 		o = *opts
 	}
-	return &MemoryStore{newEngine(&memory{sessions: make(map[string]*entry)}, o.MaxSize)}
+	return &MemoryStore{newEngine(&memory{&table{sessions: make(map[string]*entry)}}, o.MaxSize)}
 }
 
 // memory is the driver of a MemoryStore. Times are milliseconds since 1970, as
 // in the scripts of the Redis form.
 type memory struct {
+	*table // a second pointer: what the first points to, fmt prints for some verbs
+}
+
+type table struct {
 	mu       sync.Mutex // guards what follows; never held while waiting
 	sessions map[string]*entry
 	due      schedule // the same entries, by when they are looked at next
@@ -76,11 +81,11 @@ func (m *memory) create(_ context.Context, id string, data []byte, next Version,
 		m.drop(old)
 	}
 	e := &entry{
-		id: id, data: data, version: next, created: now, seen: now,
+		id: strings.Clone(id), data: data, version: next, created: now, seen: now,
 		idle: lt.Idle.Milliseconds(), deadline: now + lt.Absolute.Milliseconds(),
 	}
 	e.due = e.expires()
-	m.sessions[id] = e
+	m.sessions[e.id] = e
 	heap.Push(&m.due, e)
 	return e.record(now), nil
 }

@@ -13,8 +13,9 @@ import (
 // program makes of stored without a change: what is not in it is unknown.
 //
 // Objects in objects are treated alike; elements of arrays have no name to be
-// matched by. Names match without regard to case, as encoding/json reads them:
-// two spellings of one member would be read back in the wrong order.
+// matched by. Names that have no match match without regard to case, as
+// encoding/json reads them: two spellings of one member would be read back in
+// the wrong order.
 func keepUnknown(stored, before, after []byte) []byte {
 	if bytes.Equal(stored, before) {
 		return after // as it is unless versions mix
@@ -25,18 +26,21 @@ func keepUnknown(stored, before, after []byte) []byte {
 	if !ok || !ok2 || !ok3 {
 		return after
 	}
-	knownAt, nowAt := index(known), index(now)
+	knownAt, nowAt := indexOf(known), indexOf(now)
 	changed := false
 	for _, m := range old {
-		was, isKnown := knownAt[fold(m.name)]
-		is, stays := nowAt[fold(m.name)]
+		was, isKnown := knownAt.find(m.name)
+		is, stays := nowAt.find(m.name)
+		if isKnown { // and so written in one spelling, before and now
+			is, stays = nowAt.exact[known[was].name]
+		}
 		switch {
 		case !isKnown && !stays:
 			now = append(now, m)
 			changed = true
 		case isKnown && stays:
 			merged := keepUnknown(m.value, known[was].value, now[is].value)
-			changed = changed || len(merged) != len(now[is].value)
+			changed = changed || !bytes.Equal(merged, now[is].value)
 			now[is].value = merged
 		}
 	}
@@ -86,13 +90,24 @@ func members(data []byte) ([]member, bool) {
 	return list, true
 }
 
-// index tells where in list each name is.
-func index(list []member) map[string]int {
-	at := make(map[string]int, len(list))
+// An index tells where in a list of members each name is.
+type index struct{ exact, folded map[string]int }
+
+func indexOf(list []member) index {
+	at := index{make(map[string]int, len(list)), make(map[string]int, len(list))}
 	for i, m := range list {
-		at[fold(m.name)] = i
+		at.exact[m.name], at.folded[fold(m.name)] = i, i
 	}
 	return at
+}
+
+// find prefers the name as it is: the keys of a map may differ in case alone.
+func (at index) find(name string) (int, bool) {
+	if i, ok := at.exact[name]; ok {
+		return i, true
+	}
+	i, ok := at.folded[fold(name)]
+	return i, ok
 }
 
 // fold gives all spellings of a name that encoding/json takes for the same one

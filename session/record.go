@@ -1,7 +1,6 @@
 package session
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -45,7 +44,8 @@ func (lt Lifetimes) check() error {
 // store's clock and whole milliseconds, so that instances whose clocks differ
 // agree: compare them with AsOf, not with [time.Now].
 //
-// A Record prints, logs and marshals without its data, which is the user's.
+// A Record prints, logs and marshals as text without its data, which is the
+// user's. Only where fmt does not ask, as in an unexported field, it prints all.
 type Record struct {
 	// Data is what was saved, byte by byte. It belongs to the caller. It is
 	// nil in the record of a Touch, which does not read it.
@@ -91,14 +91,5 @@ func (r Record) LogValue() slog.Value {
 	)
 }
 
-// MarshalJSON is the record without its data.
-func (r Record) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Bytes    int       `json:"bytes"`
-		Version  Version   `json:"version"`
-		Created  time.Time `json:"created"`
-		LastSeen time.Time `json:"lastSeen"`
-		Expires  time.Time `json:"expires"`
-		Deadline time.Time `json:"deadline"`
-	}{len(r.Data), r.Version, r.Created, r.LastSeen, r.Expires, r.Deadline})
-}
+// MarshalText is the record without its data, in JSON and XML too.
+func (r Record) MarshalText() ([]byte, error) { return []byte(r.String()), nil }

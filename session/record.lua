@@ -34,10 +34,14 @@ local function read()
 end
 
 -- write stores the fields that changed and starts the key's time to live
--- again. Requires that the session has not expired, so that some is left.
+-- again. Requires that the session has not expired, so that some is left. A
+-- user without PEXPIRE is refused before HSET, lest the key stay for ever.
 local function write(r, ...)
-  redis.call('HSET', KEYS[1], ...)
-  redis.call('PEXPIRE', KEYS[1], int(math.min(r.i, r.a - now)))
+  local ttl = int(math.min(r.i, r.a - now))
+  if not redis.acl_check_cmd or redis.acl_check_cmd('PEXPIRE', KEYS[1], ttl) then
+    redis.call('HSET', KEYS[1], ...)
+  end
+  redis.call('PEXPIRE', KEYS[1], ttl)
 end
 
 local function answer(r, data)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -248,6 +249,49 @@ func TestRedisDenied(t *testing.T) {
 			if err != nil && strings.Contains(err.Error(), "hush-hush") {
 				t.Errorf("%s as %q: error = %v, which names the id", op, user, err)
 			}
+		}
+		_ = client.Close()
+	}
+}
+
+// TestRedisDeniedHalfway (SE-8): a user who lacks any one command of the
+// scripts changes nothing with a call that is refused. Above all no key is left
+// without a time to live.
+func TestRedisDeniedHalfway(t *testing.T) {
+	srv := redistest.StartServer(t)
+	ctx := t.Context()
+	admin := srv.Client(t)
+	direct := session.NewRedisStore(admin, nil)
+	for _, command := range []string{"time", "hmget", "exists", "hset", "pexpire", "hlen", "del"} {
+		if err := admin.Do(ctx, "ACL", "SETUSER", command, "on", ">pw", "+@all", "-"+command, "~*").Err(); err != nil {
+			t.Fatal(err)
+		}
+		opts := srv.Options()
+		opts.Username, opts.Password = command, "pw"
+		client := redis.NewClient(opts)
+		store := session.NewRedisStore(client, nil)
+		for op, call := range calls {
+			rec := must[session.Record](t)(direct.Replace(ctx, "there", []byte("old"), hour))
+			ids := []string{"there", "new"}
+			for _, id := range ids {
+				before := admin.HGetAll(ctx, "session:"+id).Val()
+				err := call(ctx, store, id)
+				if op == "Save" && id == "there" {
+					err = errOf(store.Save(ctx, id, []byte("new"), rec.Version))
+				}
+				if !errors.Is(err, transparency.ErrDenied) {
+					continue
+				}
+				if after := admin.HGetAll(ctx, "session:"+id).Val(); !maps.Equal(before, after) {
+					t.Errorf("%s without %s: error = %v, and the hash went from %q to %q", op, command, err, before, after)
+				}
+			}
+			for _, id := range ids {
+				if left := admin.PTTL(ctx, "session:"+id).Val(); left == -1 {
+					t.Errorf("%s without %s: a key without a time to live is left", op, command)
+				}
+			}
+			admin.Del(ctx, "session:new")
 		}
 		_ = client.Close()
 	}

@@ -99,8 +99,8 @@ func TestNoTouch(t *testing.T) {
 	})
 }
 
-// TestTouchFails: a touch that fails is logged and made up for; it does not
-// cost the caller the session.
+// TestTouchFails: a touch that fails is logged and made up for, but not with
+// each read; it does not cost the caller the session.
 func TestTouchFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -112,8 +112,14 @@ func TestTouchFails(t *testing.T) {
 		store.touch = func(context.Context, string) (session.Record, error) {
 			return session.Record{}, transparency.ErrUnavailable
 		}
-		if got, err := m.Get(t.Context(), token); err != nil || got.Value != 7 {
-			t.Errorf("Get = %v, %v, want the session", got, err)
+		for range 100 {
+			if got, err := m.Get(t.Context(), token); err != nil || got.Value != 7 {
+				t.Errorf("Get = %v, %v, want the session", got, err)
+			}
+			time.Sleep(time.Minute / 10 / 100)
+		}
+		if n := strings.Count(log.String(), "\n"); n != 1 {
+			t.Errorf("%d lines in the log, want 1", n)
 		}
 		if line := log.String(); !strings.Contains(line, "touch") || strings.Contains(line, idOf(s)) {
 			t.Errorf("the log has %q, want the touch and no id", line)
@@ -130,6 +136,27 @@ func TestTouchFails(t *testing.T) {
 		}
 		if _, err := m.Get(t.Context(), token); !errors.Is(err, session.ErrNotFound) {
 			t.Errorf("Get during a logout: error = %v, want ErrNotFound", err)
+		}
+	})
+}
+
+// TestTouchShortIdle: reading keeps a session whose maker gave it a shorter
+// idle time than this manager's TouchEvery, as before a change of both.
+func TestTouchShortIdle(t *testing.T) {
+	inBubble(t, func(t *testing.T, inner session.SessionStore) {
+		store := &spy{SessionStore: inner}
+		for _, idle := range []time.Duration{time.Minute, 30 * time.Second} {
+			old := session.NewManager[int](store, &session.ManagerOptions{Lifetimes: session.Lifetimes{Idle: idle}})
+			m := session.NewManager[int](store, nil)
+			token := must[*session.Session[int]](t)(old.New(t.Context(), 1)).Token().Reveal()
+			before := store.touches.Load()
+			for range 300 {
+				time.Sleep(time.Second)
+				must[*session.Session[int]](t)(m.Get(t.Context(), token))
+			}
+			if n := time.Duration(store.touches.Load() - before); n != 300*time.Second/(idle/10) {
+				t.Errorf("with an idle time of %v: %d touches in 300 s, want one every %v", idle, n, idle/10)
+			}
 		}
 	})
 }

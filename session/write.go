@@ -30,7 +30,7 @@ func (m *Manager[T]) write(ctx context.Context, op string, s *Session[T], next T
 		if err != nil {
 			return nil, err
 		}
-		v, err := decodeJSON[T](payload) // before anything is sent
+		v, err := readBack[T](payload) // before anything is sent
 		if err != nil {
 			return nil, opError(op, err)
 		}
