@@ -19,8 +19,6 @@ import (
 func checkAnswer(resp *http.Response) error {
 	switch code := resp.StatusCode; {
 	case code == http.StatusOK:
-	case code == http.StatusNoContent:
-		return fmt.Errorf("%w: the document is empty: %w", transparency.ErrInvalid, statusError(resp))
 	default:
 		return fmt.Errorf("%w: %w", statusClass(code), statusError(resp))
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -68,8 +69,10 @@ func TestDecodeUnknownFields(t *testing.T) {
 		t.Errorf("Decode, strict, of known fields = %v, %v", got, err)
 	}
 	for _, data := range []string{`{"a":{"b":1},"hunter2":1}`, `{"a":{"b":1,"hunter2":1}}`} {
-		if got, err := access.Decode[T](document(data), nil); err != nil || got.A.B != 1 {
-			t.Errorf("Decode(%q) = %v, %v, want the known fields", data, got, err)
+		for _, opts := range []*access.DecodeOptions{nil, {}} {
+			if got, err := access.Decode[T](document(data), opts); err != nil || got.A.B != 1 {
+				t.Errorf("Decode(%q, %+v) = %v, %v, want the known fields", data, opts, got, err)
+			}
 		}
 		got, err := access.Decode[T](document(data), strict)
 		if !errors.Is(err, transparency.ErrInvalid) || got != (T{}) {
@@ -108,7 +111,7 @@ func TestDecodeTypeErrors(t *testing.T) {
 		{`{"password":"hunter2","by":{"hunter3":{"port":"hunter4"}}}`, "of type uint8"},
 		{`{"password":"hunter2","at":"hunter3"}`, ""},
 		{`{"password":"hunter2","fussy":"hunter3"}`, ""},
-		{`["hunter2"]`, "type access_test.T"},
+		{`["hunter2"]`, "byte 1: a value does not fit type access_test.T"},
 		{`"hunter2"`, "type access_test.T"},
 	} {
 		data := tt.data
@@ -189,6 +192,28 @@ func TestLoadKeepsLastGood(t *testing.T) {
 	}
 }
 
+// Names that the type does not have are keys of maps, and so of the document.
+func TestFieldPath(t *testing.T) {
+	type leaf struct{ Port int }
+	type tree struct {
+		Left  *tree
+		Many  []leaf
+		By    map[string][2]leaf
+		Other leaf `json:"renamed,omitempty"`
+	}
+	for path, want := range map[string]string{
+		"Left.left.MANY.Port": "Left.left.MANY.Port", "By.hunter2.port": "By.….port", "renamed.port": "renamed.port",
+		"hunter2": "…", "by.hunter2.hunter3": "by.….…", "omitempty": "…",
+	} {
+		if got := access.FieldPath(path, reflect.TypeFor[tree]()); got != want {
+			t.Errorf("fieldPath(%q) = %q, want %q", path, got, want)
+		}
+	}
+	if got := access.FieldPath("hunter2.port", reflect.TypeFor[map[string]leaf]()); got != "….port" {
+		t.Errorf("fieldPath of a map = %q, want ….port", got)
+	}
+}
+
 func TestDocumentDoesNotPrintItsData(t *testing.T) {
 	doc := access.Document{Key: "doc", Data: []byte("hunter2"), Version: access.Version([]byte("hunter2"))}
 	hex, list := "68756e74657232", "104 117 110 116 101 114 50"
@@ -197,6 +222,13 @@ func TestDocumentDoesNotPrintItsData(t *testing.T) {
 		t.Fatal(err)
 	}
 	texts := []string{doc.String(), string(asJSON)}
+	if got := fmt.Sprintf("%+v", doc); got != `document "doc" (7 bytes, version `+doc.Version[:12]+`)` {
+		t.Errorf("a document prints as %s", got)
+	}
+	doc.Stale = true
+	if got := fmt.Sprint(doc); !strings.HasSuffix(got, ", stale)") {
+		t.Errorf("a stale document prints as %s", got)
+	}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%X"} {
 		texts = append(texts, fmt.Sprintf(verb, doc), fmt.Sprintf(verb, &doc), fmt.Sprintf(verb, []access.Document{doc}))
 	}

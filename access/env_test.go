@@ -22,6 +22,7 @@ func TestFromEnv(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "config.json", `{"doc":"config.json"}`)
 	write(t, "other.json", `{"doc":"other.json"}`)
+	write(t, "file", `{"doc":"file"}`)
 	write(t, "conf/doc", `"conf"`)
 	redisServer := redistest.StartMini(t)
 	if err := redisServer.Client(t).Set(t.Context(), "config:doc", `"redis"`, 0).Err(); err != nil {
@@ -45,6 +46,7 @@ func TestFromEnv(t *testing.T) {
 		{" Local\n", " other.json ", "other.json", 0},
 		{"FILE", "file:other.json", "other.json", 0},
 		{"", "other.json", "other.json", 0},
+		{"file", "file", "file", 0}, // a path, in spite of its name
 		{"", "file:other.json", "other.json", 0},
 		{"dir", "conf", "conf", 0},
 		{"dir", "dir:conf", "conf", 0},

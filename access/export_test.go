@@ -5,5 +5,7 @@ func NewMemoryDriver() WriteDriver { return &memory{docs: make(map[string][]byte
 
 var (
 	CheckJSON  = checkJSON
+	FieldPath  = fieldPath
+	FileError  = fileError
 	RetryAfter = retryAfter
 )

@@ -124,7 +124,7 @@ func fileError(err error) error {
 	case errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENAMETOOLONG),
 		errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.EINVAL):
 		return fmt.Errorf("%w: %w", transparency.ErrInvalid, err)
-	case errors.As(err, &errno), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.As(err, &errno):
 		return fmt.Errorf("%w: %w", transparency.ErrUnavailable, err)
 	default: // os.Root refused: the name leads out of it
 		return fmt.Errorf("%w: %w", transparency.ErrInvalid, err)

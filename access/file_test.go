@@ -3,11 +3,14 @@ package access_test
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/go-transparency/transparency"
@@ -197,6 +200,38 @@ func TestLinksChange(t *testing.T) {
 	for i := range 60 {
 		if err := change(i + 1); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// What a test cannot easily have happen, and root never meets.
+func TestFileErrors(t *testing.T) {
+	for from, want := range map[error]error{
+		syscall.ENOENT: access.ErrNotFound, syscall.ENOTDIR: access.ErrNotFound,
+		syscall.EACCES: transparency.ErrDenied, syscall.EPERM: transparency.ErrDenied,
+		syscall.EISDIR: transparency.ErrInvalid, syscall.ELOOP: transparency.ErrInvalid, syscall.ENAMETOOLONG: transparency.ErrInvalid,
+		syscall.EINVAL: transparency.ErrInvalid, errors.New("path escapes from parent"): transparency.ErrInvalid,
+		syscall.EIO: transparency.ErrUnavailable, syscall.EMFILE: transparency.ErrUnavailable,
+	} {
+		err := access.FileError(&fs.PathError{Op: "open", Path: "somewhere", Err: from})
+		if text := want.Error() + ": " + from.Error(); !errors.Is(err, want) || !errors.Is(err, from) || err.Error() != text {
+			t.Errorf("fileError(%v) = %v, want %s", from, err, text)
+		}
+	}
+}
+
+// A limit that is off, or the largest there is, must not overflow.
+func TestFileNoLimit(t *testing.T) {
+	dir := t.TempDir()
+	want := `"` + strings.Repeat("x", 2<<20) + `"`
+	write(t, filepath.Join(dir, "doc"), want)
+	write(t, filepath.Join(dir, "file"), `{"doc":`+want+`}`)
+	for _, limit := range []int64{-1, math.MinInt64, math.MaxInt64} {
+		opts := &access.Options{MaxBytes: limit}
+		for name, repo := range map[string]*access.Repository{"NewDir": access.NewDir(dir, opts), "NewFile": access.NewFile(filepath.Join(dir, "file"), opts)} {
+			if got, err := get(repo, "doc"); err != nil || got != want {
+				t.Errorf("%s, MaxBytes %d: Get = %d bytes, %v, want 2 MiB", name, limit, len(got), err)
+			}
 		}
 	}
 }

@@ -73,6 +73,9 @@ func TestHTTPBroken(t *testing.T) {
 		if strings.Contains(fmt.Sprint(err), "hunter2") {
 			t.Errorf("%s: error = %q: it quotes the answer", name, err)
 		}
+		if says := "ended too early"; (name == "nothing" || strings.HasPrefix(name, "short")) && !strings.Contains(fmt.Sprint(err), says) {
+			t.Errorf("%s: error = %q, want it to say: %s", name, err, says)
+		}
 	}
 }
 

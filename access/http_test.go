@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -95,7 +96,7 @@ func TestHTTPHeaders(t *testing.T) {
 	}
 	for _, header := range []http.Header{
 		{"X-Token": {"hunter2\n"}}, {"X-Token": {"a", "hunter2\x00"}}, {"X-Token": {"hunter2\x7f"}}, {"X-Token": {"hunter2\r\nX: y"}},
-		{"": {"hunter2"}}, {"X Token": {"hunter2"}}, {"X-Token:": {"hunter2"}}, {"X-é": {"hunter2"}}, {"X\n": {"hunter2"}},
+		{"": {"hunter2"}}, {"X Token": {"hunter2"}}, {"X-Token:": {"hunter2"}}, {"X-é": {"hunter2"}}, {"X\n": {"hunter2"}}, {"X\x7f": {"hunter2"}},
 		{"host": {"hunter2"}}, {"Content-Length": {"5"}}, {"Transfer-Encoding": {"chunked"}}, {"Trailer": {"X"}},
 	} {
 		_, err := get(access.NewHTTP(url, &access.HTTPOptions{Transport: transport, Header: header}), "doc")
@@ -192,6 +193,35 @@ func TestHTTPRedirect(t *testing.T) {
 	}
 	if n := leaks.Load(); n != 0 {
 		t.Errorf("%d requests left their origin", n)
+	}
+}
+
+// What a redirect within the origin leads to is asked for as the first was; the
+// user information is in a header by then, and in no URL that a transport sees.
+func TestHTTPRedirectCarries(t *testing.T) {
+	var asked []string
+	transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+		user, password, _ := r.BasicAuth()
+		asked = append(asked, fmt.Sprint(r.URL, " ", r.Host, " ", user, " ", password, " ", r.Header.Get("X-Token")))
+		rec := httptest.NewRecorder()
+		if len(asked) < 3 {
+			rec.Header().Set("Location", []string{"", "other?x", "/last"}[len(asked)])
+			rec.WriteHeader(http.StatusFound)
+		}
+		fmt.Fprint(rec, "1")
+		return rec.Result(), nil
+	})
+	counted := &countingTransport{next: transport}
+	repo := access.NewHTTP("http://ada:pass@host/a?token", &access.HTTPOptions{Transport: counted, Header: http.Header{"X-Token": {"x"}}})
+	if got, err := get(repo, "doc"); err != nil || got != "1" {
+		t.Errorf("Get = %q, %v, want 1", got, err)
+	}
+	want := []string{"http://host/a/doc?token host ada pass x", "http://host/a/other?x host ada pass x", "http://host/last host ada pass x"}
+	if !slices.Equal(asked, want) {
+		t.Errorf("Get asked for %q, want %q", asked, want)
+	}
+	if n := counted.open.Load(); n != 0 {
+		t.Errorf("%d bodies were not closed", n)
 	}
 }
 

@@ -168,6 +168,12 @@ func TestNothingPrintsSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
+	if got := fmt.Sprintf("%v %v", memory, *memory); strings.Count(got, "*access.memory") != 2 {
+		t.Errorf("a repository prints as %s, want the type of its driver", got)
+	}
+	if got := fmt.Sprint(access.HTTPOptions{Header: header, MaxBytes: 5}, access.OpenOptions{Header: header}); strings.Count(got, "1 headers") != 2 {
+		t.Errorf("options print as %s, want the number of headers", got)
+	}
 	for _, value := range []any{
 		access.HTTPOptions{Header: header}, &access.HTTPOptions{Header: header},
 		access.OpenOptions{Header: header}, &access.OpenOptions{Header: header},
