@@ -32,8 +32,9 @@ lint: ## golangci-lint, by .golangci.yml
 tidy: ## go mod tidy -diff in every module
 	@for m in $(MODULES); do echo "tidy $$m"; (cd $$m && $(GO) mod tidy -diff) || exit 1; done
 
-imports: ## who may link what
+imports: ## who may link what, and the tests that docs/scenarios.md names
 	@./tools/imports.sh
+	@./tools/scenarios.sh
 
 test: ## the README's test command
 	$(GO) test ./...
