@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestKeepUnknown(t *testing.T) {
@@ -29,6 +30,23 @@ func TestKeepUnknown(t *testing.T) {
 		if got := keepUnknown([]byte(tt.stored), []byte(tt.before), []byte(tt.after)); string(got) != tt.want {
 			t.Errorf("%s: keepUnknown = %s, want %s", tt.name, got, tt.want)
 		}
+	}
+}
+
+// TestKeepUnknownDeep: the time it takes grows with the size of the data, not
+// with its depth.
+func TestKeepUnknownDeep(t *testing.T) {
+	const depth = 9000 // encoding/json has 10000 as its limit
+	nest := func(inner string) []byte {
+		return []byte(strings.Repeat(`{"n":`, depth) + inner + strings.Repeat("}", depth))
+	}
+	start := time.Now()
+	got := keepUnknown(nest(`{"a":1,"x":2}`), nest(`{"a":1}`), nest(`{"a":3}`))
+	if want := nest(`{"a":3,"x":2}`); !bytes.Equal(got, want) {
+		t.Errorf("keepUnknown = %.80s…, want %.80s…", got, want)
+	}
+	if took := time.Since(start); took > 2*time.Second {
+		t.Errorf("keepUnknown of %d levels took %v", depth, took)
 	}
 }
 

@@ -20,74 +20,115 @@ func keepUnknown(stored, before, after []byte) []byte {
 	if bytes.Equal(stored, before) {
 		return after // as it is unless versions mix
 	}
-	old, ok := members(stored)
-	known, ok2 := members(before)
-	now, ok3 := members(after)
-	if !ok || !ok2 || !ok3 {
-		return after
-	}
-	knownAt, nowAt := indexOf(known), indexOf(now)
-	changed := false
-	for _, m := range old {
-		was, isKnown := knownAt.find(m.name)
-		is, stays := nowAt.find(m.name)
-		if isKnown { // and so written in one spelling, before and now
-			is, stays = nowAt.exact[known[was].name]
-		}
-		switch {
-		case !isKnown && !stays:
-			now = append(now, m)
-			changed = true
-		case isKnown && stays:
-			merged := keepUnknown(m.value, known[was].value, now[is].value)
-			changed = changed || !bytes.Equal(merged, now[is].value)
-			now[is].value = merged
-		}
-	}
+	merged, changed := merge(parseJSON(stored), parseJSON(before), parseJSON(after))
 	if !changed {
 		return after
 	}
 	var out bytes.Buffer
-	for i, m := range now {
-		out.WriteByte("{,"[min(i, 1)])
-		name, _ := json.Marshal(m.name) // a string always has JSON
-		out.Write(name)
-		out.WriteByte(':')
-		out.Write(m.value)
-	}
-	out.WriteByte('}')
+	merged.write(&out)
 	return out.Bytes()
+}
+
+// merge does the work of keepUnknown on what was parsed once: to parse each
+// object again within those around it would take the square of their depth.
+func merge(old, known, now jsonValue) (merged jsonValue, changed bool) {
+	if old.members == nil || known.members == nil || now.members == nil {
+		return now, false
+	}
+	knownAt, nowAt := indexOf(known.members), indexOf(now.members)
+	for _, m := range old.members {
+		was, isKnown := knownAt.find(m.name)
+		is, stays := nowAt.find(m.name)
+		if isKnown { // and so written in one spelling, before and now
+			is, stays = nowAt.exact[known.members[was].name]
+		}
+		switch {
+		case !isKnown && !stays:
+			now.members = append(now.members, m)
+			changed = true
+		case isKnown && stays:
+			v, c := merge(m.value, known.members[was].value, now.members[is].value)
+			now.members[is].value = v
+			changed = changed || c
+		}
+	}
+	if changed {
+		now.text = nil
+	}
+	return now, changed
+}
+
+// A jsonValue is a value as its text, or as an object whose members have
+// changed since.
+type jsonValue struct {
+	text    []byte   // nil: the members are to be written
+	members []member // of an object, in their order; nil for all else
 }
 
 type member struct {
 	name  string
-	value json.RawMessage
+	value jsonValue
 }
 
-// members returns the members of a JSON object in their order, and whether
-// data is one.
-func members(data []byte) ([]member, bool) {
-	if data = bytes.TrimSpace(data); len(data) == 0 || data[0] != '{' {
-		return nil, false
+func (v jsonValue) write(out *bytes.Buffer) {
+	if v.text != nil {
+		out.Write(v.text)
+		return
 	}
+	for i, m := range v.members {
+		out.WriteByte("{,"[min(i, 1)])
+		name, _ := json.Marshal(m.name) // a string always has JSON
+		out.Write(name)
+		out.WriteByte(':')
+		m.value.write(out)
+	}
+	out.WriteByte('}')
+}
+
+// parseJSON returns the first value in data, or one that is no object.
+func parseJSON(data []byte) jsonValue {
 	dec := json.NewDecoder(bytes.NewReader(data))
-	if _, err := dec.Token(); err != nil {
-		return nil, false
+	dec.UseNumber()
+	v, err := parseNext(dec, data)
+	if err != nil {
+		return jsonValue{}
 	}
-	var list []member
-	for dec.More() {
-		name, err := dec.Token()
-		text, ok := name.(string)
-		if err != nil || !ok {
-			return nil, false
-		}
-		m := member{name: text}
-		if err := dec.Decode(&m.value); err != nil {
-			return nil, false
-		}
-		list = append(list, m)
+	return v
+}
+
+func parseNext(dec *json.Decoder, data []byte) (jsonValue, error) {
+	from := dec.InputOffset()
+	open, err := dec.Token()
+	if err != nil {
+		return jsonValue{}, err
 	}
-	return list, true
+	var v jsonValue
+	if open == json.Delim('{') {
+		v.members = []member{}
+	}
+	if _, nested := open.(json.Delim); nested {
+		for dec.More() {
+			var m member
+			if v.members != nil {
+				name, err := dec.Token()
+				if err != nil {
+					return jsonValue{}, err
+				}
+				m.name, _ = name.(string) // the decoder takes nothing else there
+			}
+			if m.value, err = parseNext(dec, data); err != nil {
+				return jsonValue{}, err
+			}
+			if v.members != nil {
+				v.members = append(v.members, m)
+			}
+		}
+		if _, err := dec.Token(); err != nil {
+			return jsonValue{}, err
+		}
+	}
+	v.text = bytes.TrimLeft(data[from:dec.InputOffset()], " \t\r\n:,")
+	return v, nil
 }
 
 // An index tells where in a list of members each name is.
