@@ -27,7 +27,7 @@ func TestDecodeAccepts(t *testing.T) {
 	}
 	for _, data := range []string{
 		`{}`, " \n{ }\t\r\n", "\ufeff{}", "\ufeff \n{}", `{"a":1,"unknown":[{"deep":null}]}`,
-		`{"a":1,"b":{"a":1,"b":{"a":1}}}`, `{"b":{"x":[{"y":1},{"y":2}],"y":3}}`, `{"b":{"x":"a","a":"x"}}`,
+		`{"a":1,"b":{"a":1,"b":{"a":1}}}`, `{"b":{"x":[{"y":1},{"y":2}],"y":3}}`, `{"b":{"x":"a","a":"x"}}`, `{"b":{"x":["a","b","a"]}}`,
 	} {
 		if _, err := access.Decode[T](document(data), nil); err != nil {
 			t.Errorf("Decode(%q) error = %v, want nil", data, err)
@@ -44,7 +44,8 @@ func TestDecodeRefuses(t *testing.T) {
 		"\xff\xfe{\x00}\x00", "\xfe\xff\x00{\x00}", // UTF-16
 		`{}{}`, `{} {}`, `{}x`, `{},`, `1 2`, `null null`, // more than one
 		`{"a":1,"a":1}`, `{"a":1,"\u0061":2}`, `{"b":{"x":{"y":1,"z":[],"y":2}}}`, `{"b":{"x":[1,{"y":1,"y":1}]}}`, // twice
-		`{`, `{"a"}`, `{'a':1}`, `{"a":01}`, `{"a":1,}`, `// no`, "{\"a\":\"\xff\"}", // no JSON
+		`{`, `{"a"}`, `{'a':1}`, `{"a":01}`, `{"a":1,}`, `// no`, // no JSON
+		"{\"x\":\"\xff\"}", "{\"\xc3\":1}", "{\"b\":{\"x\":\"\xed\xa0\x80\"}}", // no UTF-8
 		`{"b":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}`, // too deep
 	} {
 		type T struct {

@@ -82,6 +82,13 @@ func TestFromEnv(t *testing.T) {
 	if _, err := access.FromEnv(nil); err == nil { // the s3 of the last turn
 		t.Error("FromEnv(nil) knows s3")
 	}
+	t.Setenv("CONFIG_BACKEND", "")
+	t.Setenv("CONFIG_URL", "")
+	if repo, err := access.FromEnv(nil); err != nil {
+		t.Errorf("FromEnv(nil) error = %v, want config.json, and nobody told", err)
+	} else if got, err := get(repo, "doc"); err != nil || got != `"config.json"` {
+		t.Errorf("FromEnv(nil): Get = %q, %v", got, err)
+	}
 }
 
 func TestFromEnvMemory(t *testing.T) {

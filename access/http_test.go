@@ -205,7 +205,7 @@ func TestHTTPRedirectCarries(t *testing.T) {
 		asked = append(asked, fmt.Sprint(r.URL, " ", r.Host, " ", user, " ", password, " ", r.Header.Get("X-Token")))
 		rec := httptest.NewRecorder()
 		if len(asked) < 3 {
-			rec.Header().Set("Location", []string{"", "other?x", "/last"}[len(asked)])
+			rec.Header().Set("Location", []string{"", "other?x", "http://HOST:80/last"}[len(asked)])
 			rec.WriteHeader(http.StatusFound)
 		}
 		fmt.Fprint(rec, "1")
@@ -216,7 +216,7 @@ func TestHTTPRedirectCarries(t *testing.T) {
 	if got, err := get(repo, "doc"); err != nil || got != "1" {
 		t.Errorf("Get = %q, %v, want 1", got, err)
 	}
-	want := []string{"http://host/a/doc?token host ada pass x", "http://host/a/other?x host ada pass x", "http://host/last host ada pass x"}
+	want := []string{"http://host/a/doc?token host ada pass x", "http://host/a/other?x host ada pass x", "http://HOST:80/last HOST:80 ada pass x"}
 	if !slices.Equal(asked, want) {
 		t.Errorf("Get asked for %q, want %q", asked, want)
 	}

@@ -5,14 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-transparency/transparency"
 	"github.com/go-transparency/transparency/access"
+	"github.com/go-transparency/transparency/internal/faultnet"
 	"github.com/go-transparency/transparency/internal/redistest"
 )
 
@@ -20,9 +24,10 @@ func TestOpenFiles(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	write(t, "config.json", `{"doc":1}`)
+	write(t, "a@b.json", `{"doc":1}`)
 	write(t, filepath.Join("conf d", "doc"), "2")
 	for raw, want := range map[string]string{
-		"file:config.json": "1", "file:./config.json": "1", "FILE:config.json": "1",
+		"file:config.json": "1", "file:./config.json": "1", "FILE:config.json": "1", "file:a@b.json": "1",
 		"file://" + filepath.ToSlash(dir) + "/config.json":          "1",
 		"file://localhost" + filepath.ToSlash(dir) + "/config.json": "1",
 		"dir:conf%20d": "2", "dir:./conf d": "2", "dir://" + filepath.ToSlash(dir) + "/conf%20d": "2",
@@ -143,7 +148,7 @@ func TestOpeners(t *testing.T) {
 	if _, err := access.Open("x:", opts); !strings.Contains(fmt.Sprint(err), "deny, dir, fail, file, http, https, mem, nil, redis, rediss, s3") {
 		t.Errorf("Open error = %v, want it to list the openers", err)
 	}
-	for _, name := range []string{"file", "http", "local", "memory", "S3", "", "s3:", "3s", "s 3"} {
+	for _, name := range []string{"file", "http", "https", "mem", "rediss", "local", "memory", "S3", "", "s3:", "3s", "s 3"} {
 		opts := &access.OpenOptions{Openers: map[string]access.Opener{name: nil}}
 		if _, err := access.Open("mem:", opts); !errors.Is(err, transparency.ErrInvalid) {
 			t.Errorf("an opener for %q: Open error = %v, want ErrInvalid", name, err)
@@ -292,6 +297,42 @@ func TestRedisSecrets(t *testing.T) {
 			t.Errorf("Close() error = %v", err)
 		}
 	}
+}
+
+// The client that Open makes ends a command with its context, and tries once.
+func TestOpenRedisClient(t *testing.T) {
+	proxy := faultnet.New(t, redistest.StartMini(t).Addr())
+	repo, err := access.Open("redis://"+proxy.Addr(), &access.OpenOptions{Timeout: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer repo.Close()
+	if _, err := repo.Put(t.Context(), "doc", []byte("1"), nil); err != nil {
+		t.Fatal(err)
+	}
+	proxy.CutAfter(faultnet.ToClient, 0)
+	if _, err := get(repo, "doc"); !transparency.Retryable(err) {
+		t.Errorf("Get whose answer is cut: error = %v, want ErrUnavailable and no second try", err)
+	}
+	if got, err := get(repo, "doc"); err != nil || got != "1" {
+		t.Errorf("Get after the cut = %q, %v, want 1", got, err)
+	}
+
+	closed := make(chan struct{}, 10)
+	silent := raw(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c); closed <- struct{}{} })
+	repo, err = access.Open(strings.Replace(silent, "http", "redis", 1), &access.OpenOptions{Timeout: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := get(repo, "doc"); !transparency.Retryable(err) {
+		t.Errorf("Get without an answer: error = %v, want ErrUnavailable", err)
+	}
+	select {
+	case <-closed:
+	case <-time.After(2 * time.Second): // go-redis's ReadTimeout is 3s
+		t.Error("the connection outlives its command")
+	}
+	_ = repo.Close()
 }
 
 func TestOpenDoesNoIO(t *testing.T) {

@@ -158,7 +158,7 @@ func checkCopiesOut(tb testing.TB, h Harness) {
 
 func checkErrorText(tb testing.TB, h Harness) {
 	f := h.open(tb, &access.Options{MaxBytes: 64}, map[string]string{"large": `"` + strings.Repeat("secret", 20) + `"`})
-	for _, key := range []string{"large", "absent", "../up"} {
+	for _, key := range []string{"large", "absent", strings.Repeat("absent/", 50) + "x", "../up"} {
 		_, err := f.Repo.Get(context.Background(), key)
 		if err == nil {
 			tb.Fatalf("Get(%q) error = nil, want one", key)

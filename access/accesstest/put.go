@@ -64,6 +64,7 @@ func checkPutIfVersion(tb testing.TB, h Harness) {
 	f := h.open(tb, nil, map[string]string{"doc": "1"})
 	first := f.get(tb, "doc").Version
 	f.wantConflict(tb, "absent", &access.PutOptions{IfVersion: first})
+	f.wantConflict(tb, "absent", &access.PutOptions{IfVersion: access.Version(nil)})
 	f.wantConflict(tb, "doc", &access.PutOptions{IfVersion: "no version"})
 	second := f.put(tb, "doc", "2", &access.PutOptions{IfVersion: first})
 	f.wantConflict(tb, "doc", &access.PutOptions{IfVersion: first})
