@@ -50,10 +50,9 @@
 // On one server, the calls on one session are linearizable. What a store
 // cannot promise: Redis replicates asynchronously, so a failover can lose the
 // last writes that were answered, a Delete or Renew among them; a server
-// without persistence loses all. An id of a
-// SessionStore, unlike a Manager's token, is no secret by itself: whoever can
-// name it can load it. There are no events at a session's end and no list of
-// sessions.
+// without persistence loses all. An id of a SessionStore, unlike a Manager's
+// token, is no secret by itself: whoever can name it can load it. There are no
+// events at a session's end and no list of sessions.
 //
 // # Redis
 //
@@ -62,9 +61,11 @@
 // and a (absolute deadline), times being milliseconds in decimal. The key's
 // time to live is what the session has left; there is never a moment without
 // one. Each operation is one Lua script of this package on that one key, so a
-// single server, Sentinel and Cluster serve alike. Scripts take the time from the server, so the clocks
-// of instances do not matter, and one that is run twice with the same arguments
-// changes data once and gives the same answer.
+// single server, Sentinel and Cluster serve alike. Scripts take the time from
+// the server, so the clocks of instances do not matter, and one that is run
+// twice with the same arguments changes data once and gives the same answer.
+// They need the permissions EVALSHA, EVAL, TIME, HMGET, EXISTS, HSET, PEXPIRE,
+// HLEN and DEL; a user who lacks one changes nothing by what is refused.
 //
 // Redis 7.0 or later is wanted, with maxmemory-policy noeviction or
 // volatile-ttl, since others drop sessions in use; with appendonly when
@@ -77,9 +78,13 @@
 //
 // [ErrNotFound], [ErrExists] and [ErrConflict] are answers. [ErrTooLarge],
 // [ErrCorrupt] and [ErrTooNew] wrap [transparency.ErrInvalid]. All else is in
-// the classes of the root package: unavailable is not "logged out". No error,
-// log line, or printed form of a type of this package holds an id, a token or
-// data.
+// the classes of the root package, or a context's error alone when nothing was
+// sent: unavailable is not "logged out".
+//
+// No error, log line, or printed form of a type of this package holds an id, a
+// token or data. One exception is package fmt's: in an unexported field of
+// another type it prints a [Record], and a [Session] that is not behind its
+// pointer, with data.
 //
 // # Testing
 //

@@ -16,8 +16,8 @@ import (
 //
 // The session can be neither touched nor saved beyond ttl. In a store that is
 // no [Replacer], what is there is deleted first: a reader in between finds
-// nothing, of two writers one can fail with [ErrExists], and any failure can
-// leave nothing. A v that has no JSON, or is null in it, is refused with
+// nothing, of two writers one can fail with [ErrExists], and a failure in
+// between leaves nothing. A v that has no JSON, or is null in it, is refused with
 // [transparency.ErrInvalid].
 func SaveJSON(ctx context.Context, store SessionStore, id string, v any, ttl time.Duration) error {
 	data, err := encodeJSON(v)

@@ -45,7 +45,7 @@ func (lt Lifetimes) check() error {
 // agree: compare them with AsOf, not with [time.Now].
 //
 // A Record prints, logs and marshals as text without its data, which is the
-// user's. Only where fmt does not ask, as in an unexported field, it prints all.
+// user's.
 type Record struct {
 	// Data is what was saved, byte by byte. It belongs to the caller. It is
 	// nil in the record of a Touch, which does not read it.

@@ -1,9 +1,13 @@
 package session_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -178,4 +182,57 @@ func TestManagerCallerGone(t *testing.T) {
 		_, err := direct.Load(t.Context(), idOf(s))
 		return errors.Is(err, session.ErrNotFound)
 	})
+}
+
+// A stub is a client that sends nothing.
+type stub func(ctx context.Context, cmd redis.Cmder) error
+
+func (s stub) Process(ctx context.Context, cmd redis.Cmder) error { return s(ctx, cmd) }
+
+// TestRedisLeft (SE-19): of a command whose caller has gone, a change goes on
+// for Timeout and no longer, and a look ends.
+func TestRedisLeft(t *testing.T) {
+	const endless = 24 * time.Hour
+	for op, call := range calls {
+		for timeout, want := range map[time.Duration]time.Duration{0: 2 * time.Second, time.Minute: time.Minute, -1: endless} {
+			synctest.Test(t, func(t *testing.T) {
+				if op == "Load" {
+					want = 0
+				}
+				ctx, leave := context.WithCancel(t.Context())
+				lasted := make(chan time.Duration, 1)
+				store := session.NewRedisStore(stub(func(ctx context.Context, cmd redis.Cmder) error {
+					start := time.Now()
+					leave()
+					select {
+					case <-ctx.Done():
+					case <-time.After(endless):
+					}
+					lasted <- time.Since(start)
+					cmd.SetErr(context.DeadlineExceeded)
+					return cmd.Err()
+				}), &session.RedisOptions{Timeout: timeout})
+				start := time.Now()
+				if err := call(ctx, store, "id"); !errors.Is(err, context.Canceled) || time.Since(start) != 0 {
+					t.Errorf("%s error = %v after %v, want Canceled at once", op, err, time.Since(start))
+				}
+				if got := <-lasted; got != want {
+					t.Errorf("%s with Timeout %v went on for %v, want %v", op, timeout, got, want)
+				}
+			})
+		}
+	}
+}
+
+// TestRedisLogger: a client whose calls outlast contexts is logged, once.
+func TestRedisLogger(t *testing.T) {
+	for obeys, want := range map[bool]int{false: 1, true: 0} {
+		var log bytes.Buffer
+		client := redis.NewClient(&redis.Options{ContextTimeoutEnabled: obeys})
+		session.NewRedisStore(client, &session.RedisOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		if n := strings.Count(log.String(), "ContextTimeoutEnabled"); n != want {
+			t.Errorf("with ContextTimeoutEnabled %v the log is %q", obeys, log.String())
+		}
+		_ = client.Close()
+	}
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 	"testing"
@@ -93,10 +94,22 @@ func FuzzParseReply(f *testing.F) {
 			t.Errorf("parseReply(%q) = %v, want an error", a, rec)
 		}
 	})
-	if _, err := parseReply("OK"); err == nil {
-		f.Error("parseReply of a string: no error")
-	}
-	if _, err := parseReply([]any{"ok", int64(1), "v", "1", "1", "1", "1"}); err == nil {
-		f.Error("parseReply with a number: no error")
+}
+
+// TestParseReply: what no script here answers is ErrCorrupt.
+func TestParseReply(t *testing.T) {
+	for _, reply := range []any{
+		nil, "OK", int64(1), []any{}, []any{int64(1)}, []any{"OK"}, []any{"ok"},
+		[]any{"ok", "1", "v", "1", "1", "1"},
+		[]any{"ok", int64(1), "v", "1", "1", "1", "1"},
+		[]any{"ok", "1", nil, "1", "1", "1", "1"},
+		[]any{"ok", "1", "v", "1", "1", "1", "1", int64(1)},
+		[]any{"ok", "", "v", "1", "1", "1", "1"},
+		[]any{"ok", "1", "v", "1e3", "1", "1", "1"},
+		[]any{"ok", "1", "v", "1", "1", "1", "9223372036854775808"},
+	} {
+		if rec, err := parseReply(reply); !errors.Is(err, ErrCorrupt) || rec.Version != "" {
+			t.Errorf("parseReply(%q) = %v, %v, want ErrCorrupt", reply, rec, err)
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/go-transparency/transparency"
 	"github.com/go-transparency/transparency/internal/redistest"
 	"github.com/go-transparency/transparency/session"
+	"github.com/go-transparency/transparency/session/sessiontest"
 )
 
 var hour = session.Lifetimes{Idle: time.Hour, Absolute: 2 * time.Hour}
@@ -252,6 +253,24 @@ func TestRedisDenied(t *testing.T) {
 		}
 		_ = client.Close()
 	}
+}
+
+// TestRedisPermissions: what the package page asks for is enough.
+func TestRedisPermissions(t *testing.T) {
+	srv := redistest.StartServer(t)
+	ctx := t.Context()
+	rule := []any{"ACL", "SETUSER", "least", "on", ">pw", "~session:*", "-@all", "+hello", "+evalsha", "+eval",
+		"+time", "+hmget", "+exists", "+hset", "+pexpire", "+hlen", "+del"}
+	if err := srv.Client(t).Do(ctx, rule...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	opts := srv.Options()
+	opts.Username, opts.Password = "least", "pw"
+	client := redis.NewClient(opts)
+	defer client.Close()
+	sessiontest.Run(t, func(t *testing.T) session.SessionStore {
+		return session.NewRedisStore(client, &session.RedisOptions{Prefix: "session:" + t.Name()})
+	})
 }
 
 // TestRedisDeniedHalfway (SE-8): a user who lacks any one command of the
