@@ -103,11 +103,11 @@ func cleanHeader(header http.Header) (http.Header, error) {
 		if name == "" || strings.ContainsFunc(name, func(r rune) bool {
 			return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 		}) {
-			return nil, invalid("the name of a header is none")
+			return nil, invalid("a header has a name that HTTP does not allow")
 		}
 		switch name {
 		case "Host", "Content-Length", "Transfer-Encoding", "Trailer":
-			return nil, invalid("the header %s is not the caller's to set", name)
+			return nil, invalid("the header %s cannot be set: it follows from the request", name)
 		}
 		for _, value := range values {
 			if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
