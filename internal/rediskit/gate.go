@@ -75,6 +75,9 @@ type outcome[T any] struct {
 	err   error
 }
 
+// errExited stands for the answer of a command that called runtime.Goexit.
+var errExited = errors.New("the command's goroutine ended")
+
 // Do runs one command, fn, and returns its result or its error in a class of
 // the root package. It returns as soon as ctx ends or the gate's timeout has
 // passed. A command that was started by then runs on by itself, and if it
@@ -109,15 +112,18 @@ func Do[T any](ctx context.Context, g *Gate, effect Effect, fn func(context.Cont
 	done := make(chan outcome[T], 1)
 	go func() {
 		defer func() { <-g.slots }()
-		value, err := fn(cmdCtx)
-		if state.CompareAndSwap(running, finished) {
-			done <- outcome[T]{value, err}
-			return
-		}
-		defer g.left.Add(-1)
-		if late != nil {
-			late(value, err)
-		}
+		out := outcome[T]{err: errExited}
+		defer func() { // also when fn calls runtime.Goexit
+			if state.CompareAndSwap(running, finished) {
+				done <- out
+				return
+			}
+			defer g.left.Add(-1)
+			if late != nil {
+				late(out.value, out.err)
+			}
+		}()
+		out.value, out.err = fn(cmdCtx)
 	}()
 
 	select {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -102,6 +103,30 @@ func TestDoEndsWithItsCaller(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestDoCommandThatExits(t *testing.T) {
+	g := NewGate(time.Minute)
+	_, err := Do(t.Context(), g, Writes, func(context.Context) (int, error) { runtime.Goexit(); return 1, nil }, nil)
+	if !errors.Is(err, transparency.ErrUncertain) || g.Abandoned() != 0 {
+		t.Errorf("Do = %v with %d abandoned, want ErrUncertain and none", err, g.Abandoned())
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancelled, late := make(chan struct{}), make(chan error, 1)
+	time.AfterFunc(0, cancel)
+	_, err = Do(ctx, g, Writes, func(context.Context) (int, error) {
+		<-cancelled
+		runtime.Goexit()
+		return 1, nil
+	}, func(_ int, err error) { late <- err })
+	close(cancelled)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Do = %v, want context.Canceled", err)
+	}
+	if err := <-late; err == nil {
+		t.Error("late saw a result of a command that exited")
 	}
 }
 
