@@ -141,6 +141,32 @@ func TestCallerGoneBound(t *testing.T) {
 	})
 }
 
+// TestCallerGoneEnds: the context that stands in for one that has ended does
+// not outlive the call.
+func TestCallerGoneEnds(t *testing.T) {
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	var lent context.Context
+	store := &spy{SessionStore: session.NewMemoryStore(nil)}
+	store.save = func(ctx context.Context, id string, data []byte, v session.Version) (session.Record, error) {
+		lent = ctx
+		return store.SessionStore.Save(ctx, id, data, v)
+	}
+	store.del = func(ctx context.Context, id string) error {
+		lent = ctx
+		return store.SessionStore.Delete(ctx, id)
+	}
+	m := session.NewManager[int](store, nil)
+	s := must[*session.Session[int]](t)(m.New(t.Context(), 1))
+	s = must[*session.Session[int]](t)(m.Renew(gone, s))
+	if !errors.Is(lent.Err(), context.Canceled) {
+		t.Errorf("after Renew the context's error is %v, want Canceled", lent.Err())
+	}
+	if err := m.Destroy(gone, s); err != nil || !errors.Is(lent.Err(), context.Canceled) {
+		t.Errorf("Destroy error = %v; after it the context's is %v, want Canceled", err, lent.Err())
+	}
+}
+
 // TestManagerRefusals: what cannot be is refused before anything is sent.
 func TestManagerRefusals(t *testing.T) {
 	ctx := t.Context()

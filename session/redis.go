@@ -129,7 +129,10 @@ func (d *redisDriver) touch(ctx context.Context, id string) (Record, error) {
 }
 
 func (d *redisDriver) delete(ctx context.Context, id string) error {
-	_, err := d.run(ctx, rediskit.Writes, deleteScript, id)
+	reply, err := d.run(ctx, rediskit.Writes, deleteScript, id)
+	if fields, ok := reply.([]any); err == nil && (!ok || len(fields) != 1 || fields[0] != "ok") {
+		return fmt.Errorf("%w: a reply of type %T", ErrCorrupt, reply)
+	}
 	return err
 }
 

@@ -224,6 +224,18 @@ func TestRedisLeft(t *testing.T) {
 	}
 }
 
+// TestRedisNotSent: a client that sends nothing, as a pipeline does until its
+// Exec, is no success of any call, a logout above all.
+func TestRedisNotSent(t *testing.T) {
+	pipe := redistest.Start(t).Client(t).Pipeline()
+	store := session.NewRedisStore(pipe, nil)
+	for op, call := range calls {
+		if err := call(t.Context(), store, "id"); !errors.Is(err, session.ErrCorrupt) {
+			t.Errorf("%s through a pipeline: error = %v, want ErrCorrupt", op, err)
+		}
+	}
+}
+
 // TestRedisLogger: a client whose calls outlast contexts is logged, once.
 func TestRedisLogger(t *testing.T) {
 	for obeys, want := range map[bool]int{false: 1, true: 0} {
