@@ -1,0 +1,215 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+)
+
+// The states of a callback, decided once between its caller and itself.
+const (
+	running int32 = iota
+	finished
+	abandoned
+)
+
+// An outcome is how a callback ended.
+type outcome struct {
+	err    error
+	exited bool // by runtime.Goexit
+	panic  any
+	stack  []byte
+}
+
+var (
+	errMoved = errors.New("left out while the call waited for a place")
+	errFull  = errors.New("no place")
+)
+
+// attempt calls fn once at node n and returns what became of it. sent is
+// false when fn certainly had no effect. When class is ClassApp, err is the
+// callback's own, or nil.
+func (p *Pool[C]) attempt(ctx context.Context, n *node[C], role Role, timeout time.Duration, fn func(context.Context, C) error) (class Class, err error, sent bool, took time.Duration) {
+	actx, cancel := ctx, context.CancelFunc(nil)
+	if timeout > 0 {
+		actx, cancel = context.WithTimeout(ctx, timeout)
+	} else {
+		actx, cancel = context.WithCancel(ctx)
+	}
+	defer cancel()
+
+	if err := p.enter(actx, n); err != nil {
+		switch {
+		case ctx.Err() != nil || p.ctx.Err() != nil:
+			return ClassCaller, nil, false, 0
+		case errors.Is(err, errMoved):
+			return ClassDown, err, false, 0
+		}
+		return ClassOverload, err, false, 0
+	}
+	n.calls.Add(1)
+	gen, began := n.gen.Load(), p.now()
+	out, left := p.run(actx, n, fn)
+	if !left && out.err != nil && isTimeout(out.err) {
+		// A client that honours contexts sets the deadline on the connection
+		// too, and that one can fire a moment before the context does.
+		if deadline, ok := actx.Deadline(); ok && time.Until(deadline) < 10*time.Millisecond {
+			<-actx.Done()
+		}
+	}
+	now := p.now()
+	took = max(now-began, 1)
+	if !left && out.err == nil {
+		n.success(took, now)
+		return ClassApp, nil, true, took
+	}
+
+	class, err, sent = ClassUnknown, out.err, true
+	if !left {
+		class = p.backend.Classify(err, role)
+		sent = class == ClassUnknown || class == ClassApp
+	}
+	switch timeUp := left || isContext(err) || isTimeout(err); {
+	case timeUp && (ctx.Err() != nil || p.ctx.Err() != nil):
+		// Says nothing of the node but how long it did not answer.
+		if float64(took) > n.meter.read(now) {
+			n.meter.observe(took, now)
+		}
+		n.hint(now)
+		return ClassCaller, nil, sent, took
+	case timeUp && actx.Err() != nil:
+		class, err = ClassUnknown, fmt.Errorf("no answer within %v", timeout)
+	case class != ClassApp:
+		err = p.show(err)
+	}
+	p.blame(n, gen, class, err, took, now)
+	return class, err, sent, took
+}
+
+// success notes a call that was answered.
+func (n *node[C]) success(took, now time.Duration) {
+	n.meter.observe(took, now)
+	if n.fails.Load() != 0 {
+		n.fails.Store(0)
+	}
+	n.lastOK.Store(int64(now))
+}
+
+// blame notes what an error says of the node.
+func (p *Pool[C]) blame(n *node[C], gen uint32, class Class, err error, took, now time.Duration) {
+	switch class {
+	case ClassApp:
+		n.success(took, now)
+	case ClassOverload:
+		n.meter.observe(max(took, penalty), now)
+	case ClassMisrouted:
+		n.hint(now)
+	case ClassNotReady:
+		p.cool(n, err, now)
+	case ClassDenied:
+		n.meter.observe(max(took, penalty), now)
+		n.hint(now)
+	default:
+		n.meter.observe(max(took, penalty), now)
+		p.fault(n, gen, err, now)
+	}
+}
+
+// enter waits for a place at n, until ctx ends, n is left out, or the pool is
+// closed. When every place is held by a callback that was left behind, it does
+// not wait.
+func (p *Pool[C]) enter(ctx context.Context, n *node[C]) error {
+	select {
+	case n.slots <- struct{}{}:
+		return nil
+	default:
+	}
+	if int(n.left.Load()) >= cap(n.slots) {
+		return fmt.Errorf("%w: %d callbacks there are without an answer", errFull, cap(n.slots))
+	}
+	p.mu.Lock()
+	up, out := n.state == StateUp, n.out
+	p.mu.Unlock()
+	if !up {
+		out = nil // it was chosen nevertheless
+	}
+	n.waiting.Add(1)
+	defer n.waiting.Add(-1)
+	select {
+	case n.slots <- struct{}{}:
+		return nil
+	case <-out:
+		return errMoved
+	case <-ctx.Done():
+		return fmt.Errorf("%w in time: %d callbacks are there", errFull, cap(n.slots))
+	case <-p.ctx.Done():
+		return ErrClosed
+	}
+}
+
+// run calls fn beside the caller, and returns when it has ended or ctx has. A
+// callback that panics, or calls runtime.Goexit, does so to its caller. It
+// requires a place at n, which it gives back when fn has ended.
+func (p *Pool[C]) run(ctx context.Context, n *node[C], fn func(context.Context, C) error) (outcome, bool) {
+	var state atomic.Int32
+	done := make(chan outcome, 1)
+	go func() {
+		out := outcome{exited: true}
+		defer func() {
+			if out.exited {
+				if v := recover(); v != nil {
+					out = outcome{panic: v, stack: debug.Stack()}
+				}
+			}
+			<-n.slots
+			if state.CompareAndSwap(running, finished) {
+				done <- out
+				return
+			}
+			n.left.Add(-1)
+			p.counts.left.Add(-1)
+			p.panicked(n, out)
+		}()
+		err := fn(ctx, n.Client)
+		out = outcome{err: err}
+	}()
+	select {
+	case out := <-done:
+		return p.deliver(n, out), false
+	case <-ctx.Done():
+	case <-p.ctx.Done():
+	}
+	// Counted before the callback can learn that it is alone, so that the
+	// count never falls below the truth.
+	n.left.Add(1)
+	p.counts.left.Add(1)
+	if !state.CompareAndSwap(running, abandoned) {
+		n.left.Add(-1)
+		p.counts.left.Add(-1)
+		return p.deliver(n, <-done), false
+	}
+	return outcome{}, true
+}
+
+func (p *Pool[C]) deliver(n *node[C], out outcome) outcome {
+	p.panicked(n, out)
+	switch {
+	case out.panic != nil:
+		panic(out.panic)
+	case out.exited:
+		runtime.Goexit()
+	}
+	return out
+}
+
+// panicked keeps the stack of a panic from being lost on its way to the
+// caller, or the panic itself if there is no caller any more.
+func (p *Pool[C]) panicked(n *node[C], out outcome) {
+	if out.panic != nil {
+		p.opts.Logger.Error("a callback panicked", "node", n.Name, "stack", string(out.stack))
+	}
+}

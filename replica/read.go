@@ -1,0 +1,185 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/go-transparency/transparency"
+)
+
+// Read implements [ReplicaPool].
+func (p *Pool[C]) Read(ctx context.Context, opts *ReadOptions, fn func(ctx context.Context, c C) error) error {
+	var o ReadOptions
+	if opts != nil {
+		o = *opts
+	}
+	setDefault(&o.Attempts, p.opts.Attempts)
+	setDefault(&o.AttemptTimeout, p.opts.AttemptTimeout)
+	if err := p.check(ctx, fn == nil); err != nil {
+		return failed("read", err)
+	}
+	p.counts.reads.Add(1)
+	p.budget.add()
+	v := p.view.Load()
+	if !v.ready() {
+		if _, err := p.await(ctx, (*view[C]).ready); err != nil {
+			return failed("read", err)
+		}
+	}
+	r := reading[C]{pool: p, opts: o}
+	r.filter.tried = r.few[:0]
+	r.filter.maxLag = o.MaxLag
+	for range max(o.Attempts, 1) {
+		n, role := r.choose()
+		if n == nil {
+			break
+		}
+		class, err, _, took := p.attempt(ctx, n, role, o.AttemptTimeout, fn)
+		if role == RolePrimary {
+			p.standIn.Add(-1)
+		}
+		if class == ClassApp {
+			return err
+		}
+		if class == ClassCaller {
+			r.reason = nil
+		}
+		r.misrouted = class == ClassMisrouted && role == RoleReplica
+		r.filter.tried = append(r.filter.tried, n)
+		r.attempts = append(r.attempts, Attempt{n.Name, class, err, took})
+		if len(r.attempts) > 1 {
+			p.counts.retries.Add(1)
+		}
+		if ctx.Err() != nil || p.ctx.Err() != nil {
+			break
+		}
+	}
+	return failed("read", r.failure(ctx))
+}
+
+// check says why a call cannot begin, and starts the probes if it is the first.
+func (p *Pool[C]) check(ctx context.Context, noFn bool) error {
+	if noFn {
+		return invalid("the callback is nil")
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if !p.start() {
+		return ErrClosed
+	}
+	return nil
+}
+
+// ready reports whether a read need not wait for more to be known.
+func (v *view[C]) ready() bool { return v.round || len(v.readers) > 0 }
+
+// A reading is one call of Read.
+type reading[C any] struct {
+	pool      *Pool[C]
+	opts      ReadOptions
+	filter    filter[C]
+	few       [DefaultAttempts]*node[C]
+	attempts  []Attempt
+	misrouted bool  // what was tried needs the primary
+	reason    error // why there is no node (left)
+	rejected  bool  // because the budget was spent
+}
+
+// choose returns the node to try next, and the role in which it is tried. With
+// the primary, one is added to Pool.standIn.
+func (r *reading[C]) choose() (*node[C], Role) {
+	p := r.pool
+	v := p.view.Load()
+	r.filter.now = p.now()
+	if !r.misrouted {
+		if n := pick(v.readers, &r.filter); n != nil {
+			return n, RoleReplica
+		}
+	}
+	r.reason = ErrNoReplica
+	if len(r.attempts) == 0 && len(v.readers) > 0 {
+		r.reason = ErrTooStale
+	}
+	n := v.primary
+	if n == nil || r.opts.NoPrimary || slices.Contains(r.filter.tried, n) {
+		return nil, 0
+	}
+	if len(p.nodes) > 1 && !p.mayStandIn(n) {
+		r.rejected = true
+		p.counts.overBudget.Add(1)
+		return nil, 0
+	}
+	p.counts.toPrimary.Add(1)
+	p.standIn.Add(1)
+	return n, RolePrimary
+}
+
+// mayStandIn reports whether one more read may go to the primary, and takes it
+// out of the budget. Unless all may, reads have at most half of its places,
+// so that writes have the rest.
+func (p *Pool[C]) mayStandIn(primary *node[C]) bool {
+	if !p.budget.all() && int(p.standIn.Load()) >= max(cap(primary.slots)/2, 1) {
+		return false
+	}
+	return p.budget.spend()
+}
+
+// failure says why no node served the read.
+func (r *reading[C]) failure(ctx context.Context) error {
+	e := &AttemptsError{Reason: r.reason, Class: transparency.ErrUnavailable, Attempts: r.attempts, ctx: ctx.Err()}
+	if e.Reason == nil {
+		e.Reason = ErrNoReplica
+	}
+	switch {
+	case r.pool.ctx.Err() != nil && e.ctx == nil:
+		return ErrClosed
+	case r.rejected:
+		e.Class = transparency.ErrRejected
+	case allDenied(e.Attempts):
+		e.Class = transparency.ErrDenied
+	}
+	r.pool.addUntried(e, func(n NodeStatus) bool { return n.Role != RolePrimary })
+	return e
+}
+
+func allDenied(attempts []Attempt) bool {
+	return len(attempts) > 0 && !slices.ContainsFunc(attempts, func(a Attempt) bool { return a.Class != ClassDenied })
+}
+
+// addUntried adds the nodes that were not even tried, as those that are known
+// not to answer, and why.
+func (p *Pool[C]) addUntried(e *AttemptsError, which func(NodeStatus) bool) {
+	for _, n := range p.Nodes() {
+		tried := slices.ContainsFunc(e.Attempts, func(a Attempt) bool { return a.Node == n.Name })
+		if tried || n.State == StateUp || !which(n) {
+			continue
+		}
+		class := ClassDown
+		if n.State == StateNotReady {
+			class = ClassNotReady
+		}
+		err := n.Err
+		if err == nil {
+			err = errors.New(n.State.String())
+		}
+		e.Attempts = append(e.Attempts, Attempt{Node: n.Name, Class: class, Err: err})
+	}
+}
+
+// describe returns what is known of a node. Requires p.mu.
+func (p *Pool[C]) describe(n *node[C], now time.Duration) NodeStatus {
+	s := NodeStatus{
+		Name: n.Name, Role: n.role, State: n.state, Since: n.since, Err: n.err,
+		Latency: time.Duration(n.meter.read(now)), InFlight: len(n.slots),
+		Calls: n.calls.Load(), Failures: n.failures.Load(),
+	}
+	if n.role == RolePrimary {
+		s.LagKnown = true
+	} else if asOf := n.asOf.Load(); asOf != unknown {
+		s.Lag, s.LagKnown = now-time.Duration(asOf), true
+	}
+	return s
+}

@@ -1,0 +1,169 @@
+package replica
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// A view is what calls choose from. It is never changed, only replaced.
+type view[C any] struct {
+	readers []*node[C] // replicas in use
+	primary *node[C]
+	reason  error // why there is no primary
+	round   bool  // every node has been asked
+}
+
+// recompute takes what is known of the nodes into a new view, and tells of
+// what has changed. Requires p.mu.
+func (p *Pool[C]) recompute(now time.Duration) {
+	v := &view[C]{round: true}
+	v.primary, v.reason = p.elect()
+	p.measure(v.primary, now)
+	replicas, suspects := 0, []*node[C](nil)
+	for _, n := range p.nodes {
+		if n.probed == unknown {
+			v.round = false
+		}
+		p.setState(n, p.judge(n, now))
+		if n.role == RolePrimary {
+			continue
+		}
+		replicas++
+		switch n.state {
+		case StateUp:
+			v.readers = append(v.readers, n)
+		case StateEjected:
+			if p.fit(n, now) {
+				suspects = append(suspects, n)
+			}
+		}
+	}
+	// With less than half of the replicas left, those that failed lately and
+	// answer now are better than the load of all on the few.
+	if 2*len(v.readers) < replicas {
+		v.readers = append(v.readers, suspects...)
+	}
+	p.view.Store(v)
+	p.tell()
+}
+
+// judge returns the state of a node. Requires p.mu.
+func (p *Pool[C]) judge(n *node[C], now time.Duration) State {
+	switch {
+	case n.probed == unknown || n.role == RoleUnknown && !n.dead && !n.unready:
+		return StateUnknown
+	case n.dead:
+		return StateDown
+	case !p.fit(n, now):
+		return StateNotReady
+	case n.ejected:
+		return StateEjected
+	}
+	return StateUp
+}
+
+// fit reports whether a node that answers can serve in its role. Requires
+// p.mu.
+func (p *Pool[C]) fit(n *node[C], now time.Duration) bool {
+	if n.unready || now < n.coolUntil {
+		return false
+	}
+	if n.role == RolePrimary {
+		return true
+	}
+	apart := n.status.LinkDown
+	if apart < 0 {
+		return false
+	}
+	if n.strayed != unknown {
+		apart = max(apart, now-time.Duration(n.strayed))
+	}
+	return p.opts.MaxLinkDown < 0 || apart <= p.opts.MaxLinkDown
+}
+
+func (p *Pool[C]) setState(n *node[C], s State) {
+	if was := n.state; was != s {
+		n.state = s
+		if s == StateUp {
+			n.err = nil
+			n.out = make(chan struct{})
+		} else if was == StateUp {
+			close(n.out)
+		}
+	}
+}
+
+// A lineage remembers which histories were left behind, the last few of them.
+type lineage struct{ ended []string }
+
+func (l *lineage) end(epoch string) {
+	if epoch == "" || slices.Contains(l.ended, epoch) {
+		return
+	}
+	if len(l.ended) == 32 {
+		l.ended = l.ended[1:]
+	}
+	l.ended = append(l.ended, epoch)
+}
+
+// elect returns the primary, or why there is none. Of two that claim to be,
+// it is the one whose history branched from the other's; a primary that was
+// cut off while another was promoted goes on claiming. Requires p.mu.
+func (p *Pool[C]) elect() (*node[C], error) {
+	var claimants []*node[C]
+	for _, n := range p.nodes {
+		if n.role == RolePrimary && n.probed != unknown && !n.dead && !n.unready {
+			claimants = append(claimants, n)
+			p.history.end(n.status.Previous)
+		}
+	}
+	if len(claimants) > 1 {
+		claimants = slices.DeleteFunc(claimants, func(n *node[C]) bool {
+			return n.status.Epoch != "" && slices.Contains(p.history.ended, n.status.Epoch)
+		})
+		if len(claimants) != 1 {
+			return nil, ErrAmbiguousPrimary
+		}
+	}
+	if len(claimants) == 0 {
+		return nil, ErrNoPrimary
+	}
+	return claimants[0], nil
+}
+
+// await returns the first view that cond accepts, waiting for probes to end.
+func (p *Pool[C]) await(ctx context.Context, cond func(*view[C]) bool) (*view[C], error) {
+	for {
+		p.mu.Lock()
+		v, changed := p.view.Load(), p.changed
+		ok := cond(v)
+		p.mu.Unlock()
+		if ok {
+			return v, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-p.ctx.Done():
+			return nil, ErrClosed
+		}
+	}
+}
+
+// refresh asks every node what it is and returns when a primary other than
+// old is known, or all have answered or run out of time.
+func (p *Pool[C]) refresh(ctx context.Context, old *node[C]) error {
+	asked := int64(p.now())
+	for _, n := range p.nodes {
+		n.poke()
+	}
+	_, err := p.await(ctx, func(v *view[C]) bool {
+		if v.primary != nil && v.primary != old && v.primary.probed >= asked {
+			return true
+		}
+		return !slices.ContainsFunc(p.nodes, func(n *node[C]) bool { return n.probed < asked })
+	})
+	return err
+}

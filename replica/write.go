@@ -1,0 +1,119 @@
+package replica
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-transparency/transparency"
+)
+
+// Write implements [ReplicaPool].
+func (p *Pool[C]) Write(ctx context.Context, opts *WriteOptions, fn func(ctx context.Context, c C) error) error {
+	var o WriteOptions
+	if opts != nil {
+		o = *opts
+	}
+	setDefault(&o.AttemptTimeout, p.opts.AttemptTimeout)
+	if err := p.check(ctx, fn == nil); err != nil {
+		return failed("write", err)
+	}
+	p.counts.writes.Add(1)
+	if v := p.view.Load(); !v.settled() {
+		if _, err := p.await(ctx, (*view[C]).settled); err != nil {
+			return failed("write", err)
+		}
+	}
+	w := writing[C]{pool: p, opts: o}
+	for w.more() {
+		n := w.node
+		class, err, sent, took := p.attempt(ctx, n, RolePrimary, o.AttemptTimeout, fn)
+		if class == ClassApp && err == nil {
+			return nil
+		}
+		if class == ClassApp && !w.maybe {
+			return err
+		}
+		w.maybe = w.maybe || sent
+		w.attempts = append(w.attempts, Attempt{n.Name, class, err, took})
+		if !w.again(ctx, class) {
+			break
+		}
+	}
+	return failed("write", w.failure(ctx))
+}
+
+// settled reports whether a write need not wait for more to be known.
+func (v *view[C]) settled() bool { return v.round || v.primary != nil }
+
+// A writing is one call of Write.
+type writing[C any] struct {
+	pool     *Pool[C]
+	opts     WriteOptions
+	node     *node[C] // to write to
+	attempts []Attempt
+	maybe    bool // it may have been executed
+	reason   error
+}
+
+// more finds the node to write to.
+func (w *writing[C]) more() bool {
+	v := w.pool.view.Load()
+	w.node, w.reason = v.primary, v.reason
+	if w.node != nil && len(w.attempts) > 0 {
+		w.pool.counts.retries.Add(1)
+	}
+	return w.node != nil
+}
+
+// again reports whether the write may be made once more after a failure, and
+// has somewhere to go. A write that was certainly not executed is made once
+// more, by a fresh look at the roles; one that may have been, only if twice is
+// as good as once.
+func (w *writing[C]) again(ctx context.Context, class Class) bool {
+	p, old := w.pool, w.node
+	tries := 2
+	if w.opts.Idempotent {
+		tries = max(p.opts.Attempts, tries)
+	}
+	if len(w.attempts) >= tries || w.maybe && !w.opts.Idempotent ||
+		class == ClassCaller || class == ClassApp || class == ClassOverload {
+		return false
+	}
+	// Time beyond a probe's own is not worth waiting for.
+	ctx, cancel := context.WithTimeout(ctx, p.opts.ProbeTimeout+100*time.Millisecond)
+	defer cancel()
+	if p.refresh(ctx, old) != nil {
+		return false
+	}
+	next := p.view.Load().primary
+	switch {
+	case next == nil:
+		return true // more says why not
+	case next != old:
+		return true
+	}
+	// It says still, or again, that it is the primary, and answers.
+	return class == ClassDown || class == ClassUnknown
+}
+
+// failure says why the write failed.
+func (w *writing[C]) failure(ctx context.Context) error {
+	p := w.pool
+	e := &AttemptsError{Reason: w.reason, Class: transparency.ErrUnavailable, Attempts: w.attempts, ctx: ctx.Err()}
+	if e.Reason == nil {
+		e.Reason = ErrNoPrimary
+	}
+	switch {
+	case w.maybe:
+		e.Reason, e.Class = ErrMaybeExecuted, transparency.ErrUncertain
+		p.counts.maybe.Add(1)
+	case p.ctx.Err() != nil && e.ctx == nil:
+		return ErrClosed
+	case allDenied(e.Attempts):
+		e.Class = transparency.ErrDenied
+	}
+	if w.node == nil {
+		p.addUntried(e, func(n NodeStatus) bool { return n.Role != RoleReplica })
+	}
+	return e
+}
