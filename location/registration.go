@@ -1,0 +1,328 @@
+package location
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// State is what a [Registration] believes of its instance.
+type State uint8
+
+// The states. The first two come and go; the others are the last.
+const (
+	// StateRegistered: the registry has confirmed the instance, within its TTL.
+	StateRegistered State = iota + 1
+	// StateLost: the registry must have dropped the instance, or said so. It
+	// is being registered again.
+	StateLost
+	// StateReplaced: another has the instance's id. It is not asked for again.
+	StateReplaced
+	// StateDeregistered: Deregister or the Registry's Close was called.
+	StateDeregistered
+)
+
+var stateNames = [...]string{"unknown", "registered", "lost", "replaced", "deregistered"}
+
+// String returns the state in lower case.
+func (s State) String() string {
+	if int(s) >= len(stateNames) {
+		s = 0
+	}
+	return stateNames[s]
+}
+
+func (s State) last() bool { return s == StateReplaced || s == StateDeregistered }
+
+// A Change is a state that a [Registration] came into. Registered after Lost is
+// how it was restored.
+type Change struct {
+	State State
+	At    time.Time
+	// Err is why, and nil for StateRegistered. It wraps [ErrLost],
+	// [ErrInstanceConflict] or [ErrDeregistered].
+	Err error
+}
+
+// A Registration is an instance that is kept registered. It is safe for
+// concurrent use.
+type Registration struct {
+	r       *Registry
+	service string
+	in      Instance
+
+	ctx    context.Context // of the loop
+	cancel context.CancelFunc
+	lost   atomic.Bool // state == StateLost
+
+	mu       sync.Mutex // guards what follows
+	now      *link
+	valid    time.Time // until when the registry has the instance for certain
+	trouble  error     // of the last heartbeat
+	timer    *time.Timer
+	released bool // the registry has confirmed the deregistration
+}
+
+// A link is a change and, once done is closed, the next. Who follows them holds
+// the one it has seen, so nothing is lost on the slow and nothing is kept for
+// the absent.
+type link struct {
+	Change
+	next *link
+	done chan struct{}
+}
+
+// supervise starts the loop of an instance that is registered since an attempt
+// that was sent then.
+func (r *Registry) supervise(service string, in Instance, sent time.Time) *Registration {
+	g := &Registration{r: r, service: service, in: in, valid: sent.Add(in.TTL)}
+	g.ctx, g.cancel = context.WithCancel(r.ctx)
+	g.now = &link{Change: Change{State: StateRegistered, At: time.Now()}, done: make(chan struct{})}
+	g.timer = time.AfterFunc(time.Until(g.valid), g.expire)
+	r.mu.Lock()
+	r.regs[g] = struct{}{}
+	r.tasks.Add(1)
+	r.wakeService(service)
+	r.mu.Unlock()
+	go g.keep()
+	return g
+}
+
+// keep sends heartbeats until the registration ends. The first comes anywhere
+// within the interval, so that instances that were started together are not
+// heard from together.
+func (g *Registration) keep() {
+	defer g.r.tasks.Done()
+	interval := g.in.TTL / 3
+	timer := time.NewTimer(rand.N(interval) + 1)
+	defer timer.Stop()
+	for failures := 0; ; {
+		select {
+		case <-timer.C:
+		case <-g.ctx.Done():
+			return
+		}
+		wait := interval*9/10 + rand.N(interval/5)
+		if err := g.beat(); err != nil {
+			wait = retryPolicy(g.in.TTL).Delay(failures)
+			failures++
+		} else {
+			failures = 0
+		}
+		timer.Reset(wait)
+	}
+}
+
+// beat renews the lease, or makes it again.
+func (g *Registration) beat() error {
+	ctx, cancel := context.WithTimeout(g.ctx, min(g.r.opts.Timeout, max(g.in.TTL/3, MinTTL)))
+	defer cancel()
+	sent := time.Now()
+	err := g.r.driver.Renew(ctx, g.service, g.in)
+	again := errors.Is(err, ErrLost)
+	if again {
+		g.lose(fmt.Errorf("%w: the registry does not know the instance any more", ErrLost))
+		sent = time.Now()
+		// Never a takeover: who has the id now came later.
+		err = g.r.driver.Register(ctx, g.service, g.in, false)
+	}
+	g.r.countBeat(again, err)
+	switch {
+	case g.ctx.Err() != nil:
+		return nil
+	case errors.Is(err, ErrInstanceConflict):
+		g.end(StateReplaced, err)
+	case err != nil:
+		g.mu.Lock()
+		g.trouble = err
+		g.mu.Unlock()
+		g.r.opts.Logger.Debug("location: heartbeat failed", "service", g.service, "instance", g.in.Endpoint.ID, "error", err)
+		return err
+	default:
+		g.confirm(sent)
+	}
+	return nil
+}
+
+func (r *Registry) countBeat(again bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case err != nil:
+		r.stats.RenewalsFailed++
+	case again:
+		r.stats.Reregistered++
+	default:
+		r.stats.Renewed++
+	}
+}
+
+// confirm takes note of a heartbeat that was sent then and answered.
+func (g *Registration) confirm(sent time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.now.State.last() {
+		return
+	}
+	g.valid, g.trouble = sent.Add(g.in.TTL), nil
+	g.timer.Reset(time.Until(g.valid))
+	if g.now.State == StateLost {
+		g.change(StateRegistered, nil)
+		g.r.opts.Logger.Info("location: registration restored", "service", g.service, "instance", g.in.Endpoint.ID)
+	}
+}
+
+// expire says that the registration is lost when its time has passed without
+// an answer.
+func (g *Registration) expire() {
+	g.mu.Lock()
+	due := !time.Now().Before(g.valid)
+	err := ErrLost
+	if g.trouble != nil {
+		err = fmt.Errorf("%w: %w", ErrLost, g.trouble)
+	}
+	g.mu.Unlock()
+	if due {
+		g.lose(err)
+	}
+}
+
+func (g *Registration) lose(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.now.State == StateRegistered {
+		g.change(StateLost, err)
+		g.r.opts.Logger.Warn("location: registration lost", "service", g.service, "instance", g.in.Endpoint.ID, "error", err)
+	}
+}
+
+// end brings the registration into a last state, if it is in none.
+func (g *Registration) end(s State, err error) {
+	g.mu.Lock()
+	if !g.now.State.last() {
+		g.change(s, err)
+	}
+	g.timer.Stop()
+	g.mu.Unlock()
+	g.cancel()
+	g.r.mu.Lock()
+	delete(g.r.regs, g)
+	g.r.mu.Unlock()
+}
+
+// change requires g.mu.
+func (g *Registration) change(s State, err error) {
+	g.lost.Store(s == StateLost)
+	next := &link{Change: Change{State: s, At: time.Now(), Err: err}, done: make(chan struct{})}
+	g.now.next = next
+	close(g.now.done)
+	g.now = next
+}
+
+func (g *Registration) present() *link {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.now
+}
+
+// Service returns the service's name.
+func (g *Registration) Service() string { return g.service }
+
+// Endpoint returns the endpoint as it is registered, with its ID.
+func (g *Registration) Endpoint() Endpoint { return g.in.Endpoint.clone() }
+
+// State returns the present state.
+func (g *Registration) State() State { return g.present().State }
+
+// Err returns nil while the instance is registered, and else why it is not:
+// [ErrLost], [ErrInstanceConflict] or [ErrDeregistered], with its cause.
+func (g *Registration) Err() error { return g.present().Err }
+
+// Changes returns the present state and every change after it, in order and
+// none left out, until ctx ends or the state is a last one.
+func (g *Registration) Changes(ctx context.Context) iter.Seq[Change] {
+	return func(yield func(Change) bool) {
+		for l := g.present(); ctx.Err() == nil && yield(l.Change) && !l.State.last(); {
+			select {
+			case <-l.done:
+				l = l.next
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// WaitVisible returns nil when a look into the registry finds the instance. It
+// returns the error of ctx when that ends first, and that of the registration
+// when it ends. Those who watch the service elsewhere see the instance within
+// their poll interval.
+func (g *Registration) WaitVisible(ctx context.Context) error {
+	watch, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(g.ctx, cancel)()
+	var last error
+	for s, err := range g.r.Watch(watch, g.service) {
+		last = err
+		for _, e := range s.endpoints {
+			if e.ID == g.in.Endpoint.ID && !s.stale {
+				return nil
+			}
+		}
+	}
+	err := ctx.Err()
+	switch {
+	case err == nil:
+		err = g.Err()
+	case last != nil:
+		err = fmt.Errorf("%w: %w", last, err)
+	}
+	return failed("wait for", g.service, err)
+}
+
+// Deregister ends the registration and takes the instance out of the registry,
+// if it is still this registration's. It is idempotent. When the registry
+// cannot be reached it returns within the Timeout, or when ctx ends, with an
+// error that wraps ErrUnavailable or ErrUncertain of the root package: the
+// Registry then tries on in the background until the instance's TTL has passed,
+// and Deregister can be called again.
+func (g *Registration) Deregister(ctx context.Context) error {
+	if err := g.deregister(ctx); err != nil {
+		return failed("deregister", g.service, err)
+	}
+	return nil
+}
+
+func (g *Registration) deregister(ctx context.Context) error {
+	g.end(StateDeregistered, ErrDeregistered)
+	g.mu.Lock()
+	nothing := g.released || g.now.State == StateReplaced
+	g.mu.Unlock()
+	if nothing {
+		return nil
+	}
+	err := g.r.driver.Deregister(ctx, g.service, g.in)
+	if err == nil {
+		g.mu.Lock()
+		g.released = true
+		g.mu.Unlock()
+	}
+	g.r.mu.Lock()
+	defer g.r.mu.Unlock()
+	if err == nil {
+		g.r.wakeService(g.service)
+	} else if !isFinal(err) {
+		g.r.undo(g.service, g.in)
+	}
+	return err
+}
+
+// Format prints the registration, for every verb, without its token.
+func (g *Registration) Format(s fmt.State, _ rune) {
+	fmt.Fprintf(s, "location.Registration{%q %q %v, %v}", g.service, g.in.Endpoint.ID, g.in.Endpoint, g.State())
+}
