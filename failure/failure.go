@@ -1,0 +1,77 @@
+package failure
+
+import (
+	"context"
+	"reflect"
+)
+
+// Next is what a [Policy] guards: the call itself, or the policies inside it
+// and then the call.
+type Next func(ctx context.Context) (any, error)
+
+// A Policy decides whether, when and how often next is called, and what its
+// caller is told. It is not generic, so that one policy, with what it has
+// learned, guards calls of many types. A Policy is safe for concurrent use.
+//
+// Do returns what next returned, or an error that says why not. It gives next
+// a context made from ctx, and calls it on the caller's goroutine unless its
+// documentation says otherwise. A panic or runtime.Goexit of next passes
+// through.
+type Policy interface {
+	Do(ctx context.Context, next Next) (any, error)
+}
+
+// Call calls fn through policies, the outermost first, and returns what comes
+// out of the outermost: with one policy,
+//
+//	user, err := failure.Call(ctx, load, breaker)
+//
+// With none it is fn(ctx). A value that comes with an error is returned with
+// it. Call returns an error wrapping
+// [github.com/go-transparency/transparency.ErrInvalid] when fn or a policy is
+// nil, before anything is called, or when a policy made up a result of another
+// type than T, or none.
+func Call[T any](ctx context.Context, fn func(context.Context) (T, error), policies ...Policy) (T, error) {
+	var zero T
+	if fn == nil {
+		return zero, failed("call", "", invalid("the function is nil"))
+	}
+	if len(policies) == 0 {
+		return fn(ctx)
+	}
+	next := func(ctx context.Context) (any, error) { return fn(ctx) }
+	for i := len(policies) - 1; i >= 0; i-- {
+		policy, inner := policies[i], next
+		if policy == nil {
+			return zero, failed("call", "", invalid("policy %d is nil", i))
+		}
+		if i == 0 {
+			break
+		}
+		next = func(ctx context.Context) (any, error) { return policy.Do(ctx, inner) }
+	}
+	result, err := policies[0].Do(ctx, next)
+	value, ok := result.(T)
+	// A nil of an interface type is the one value of T that loses its type on
+	// the way.
+	if !ok && err == nil && (result != nil || reflect.TypeFor[T]().Kind() != reflect.Interface) {
+		return zero, failed("call", "", invalid("a policy returned %T for %v", result, reflect.TypeFor[T]()))
+	}
+	return value, err
+}
+
+type attemptKey struct{}
+
+// Attempt returns which attempt a call is, counting from one: one, plus each
+// repetition by a [Retry] around it that led to it. Above one, the work is
+// being done again.
+func Attempt(ctx context.Context) int {
+	if n, ok := ctx.Value(attemptKey{}).(int); ok {
+		return n
+	}
+	return 1
+}
+
+func withAttempt(ctx context.Context, n int) context.Context {
+	return context.WithValue(ctx, attemptKey{}, n)
+}

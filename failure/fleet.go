@@ -1,0 +1,202 @@
+package failure
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-transparency/transparency/internal/backoff"
+)
+
+// A fleet is what a gate has to tell the other instances. It is guarded by
+// the gate's mutex; a nil fleet has nobody to tell.
+type fleet struct {
+	kick    chan struct{}
+	asked   bool // a call wants to probe
+	verdict Verdict
+	gen     uint64 // of the verdict
+	seen    uint64 // the greatest generation seen
+}
+
+// askWait is what a caller is told to wait for the leave to probe.
+const askWait = 50 * time.Millisecond
+
+// wake makes the exchange happen now.
+func (f *fleet) wake() {
+	if f == nil {
+		return
+	}
+	select {
+	case f.kick <- struct{}{}:
+	default: // it has been told
+	}
+}
+
+// ask asks for the leave to probe.
+func (f *fleet) ask() {
+	if f != nil && !f.asked {
+		f.asked = true
+		f.wake()
+	}
+}
+
+// decide notes how probing ended.
+func (f *fleet) decide(gen uint64, v Verdict) {
+	if f != nil && gen != 0 {
+		f.verdict, f.gen = v, gen
+	}
+}
+
+var missPolicy = backoff.Policy{Base: 100 * time.Millisecond, Max: 5 * time.Second}
+
+// exchange tells the fleet and hears from it, when there is news and else once
+// in a Poll, until ctx ends.
+func (s *SharedBreaker) exchange(ctx context.Context) {
+	timer := time.NewTimer(s.opts.Poll)
+	defer timer.Stop()
+	for misses := 0; ; {
+		sent, r := s.local.report()
+		r.Instance, r.TTL = s.id, 3*s.opts.Poll+s.opts.Timeout
+		r.Quorum, r.QuorumRatio = s.opts.Quorum, s.opts.QuorumRatio
+		view, err := s.driver.Exchange(ctx, s.opts.Breaker.Name, r)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			s.missed.Add(1)
+			if misses == 0 {
+				s.opts.Logger.Warn("failure: the fleet cannot be reached, the breaker is on its own",
+					"breaker", s.opts.Breaker.Name, "error", err)
+			}
+			s.local.leave(false)
+			if backoff.Sleep(ctx, missPolicy.Delay(misses)) != nil {
+				return
+			}
+			misses++
+			continue
+		}
+		s.exchanged.Add(1)
+		s.live.Store(int64(view.Live))
+		s.votes.Store(int64(view.Votes))
+		if misses > 0 {
+			misses = 0
+			s.opts.Logger.Info("failure: the fleet is reached again", "breaker", s.opts.Breaker.Name)
+		}
+		s.local.adopt(sent, r, view)
+		timer.Reset(s.opts.Poll)
+		select {
+		case <-timer.C:
+		case <-s.local.fleet.kick:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// listen hears the news that save the wait for a poll.
+func (s *SharedBreaker) listen(ctx context.Context) {
+	var heard atomic.Bool
+	for failures := 0; ; failures++ {
+		err := s.driver.Listen(ctx, s.opts.Breaker.Name, func() {
+			heard.Store(true)
+			s.local.fleet.wake()
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		if heard.Swap(false) {
+			failures = 0
+		}
+		s.opts.Logger.Debug("failure: news of the fleet is not heard, polling", "breaker", s.opts.Breaker.Name, "error", err)
+		if backoff.Sleep(ctx, missPolicy.Delay(failures)) != nil {
+			return
+		}
+	}
+}
+
+// report returns what there is to say, and the moment.
+func (b *LocalBreaker) report() (instant, Report) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p, f, now := b.phase.Load(), b.fleet, b.now()
+	b.settle(now)
+	r := Report{
+		Vote:    p.gen == 0 && p.own && (p.state == StateOpen || p.state == StateHalfOpen),
+		Gen:     p.gen,
+		OpenFor: b.opts.OpenFor, MaxOpenFor: b.opts.MaxOpenFor,
+	}
+	switch {
+	case f.verdict != NoVerdict:
+		r.Gen, r.Verdict = f.gen, f.verdict
+	case f.asked:
+		r.Probe = b.opts.ProbeTimeout
+	}
+	return now, r
+}
+
+// adopt makes the fleet's view this instance's own. sent is when the report
+// that it answers was sent.
+func (b *LocalBreaker) adopt(sent instant, r Report, v View) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f := b.fleet
+	if r.Verdict == f.verdict && r.Gen == f.gen {
+		f.verdict = NoVerdict
+	}
+	f.asked = false
+	p, now := b.phase.Load(), b.now()
+	switch {
+	case p.state == StateForced || p.state == StateDisabled:
+	case v.Gen < f.seen || v.Gen == 0:
+		// The store has lost what it knew.
+		b.stray()
+	case f.verdict != NoVerdict:
+		// What came of the probe is not in this view yet.
+	case v.Open && v.Granted:
+		if p.state == StateHalfOpen && p.gen == v.Gen && !now.reached(p.until) {
+			break
+		}
+		// The lease is counted from before it was asked for, so that it ends
+		// here before another can get it.
+		b.to(&phase{state: StateHalfOpen, window: b.newProbing(), failed: p.failed, gen: v.Gen, own: p.own, until: sent.add(min(v.Probing, b.opts.ProbeTimeout))})
+	case v.Open:
+		wait := v.Remaining
+		if wait == 0 && v.Probing > 0 {
+			wait = min(v.Probing, askWait)
+		}
+		b.to(&phase{state: StateOpen, window: b.newWindow(), failed: p.failed, gen: v.Gen, own: p.own, until: now.add(wait)})
+	case p.gen != 0 && p.gen < v.Gen:
+		b.to(&phase{window: b.newWindow()})
+	}
+	f.seen = max(f.seen, v.Gen)
+}
+
+// leave lets the gate go on alone, where it cannot go on without the fleet, or
+// in any case when for good.
+func (b *LocalBreaker) leave(forGood bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fleet.asked = false
+	p, now := b.phase.Load(), b.now()
+	b.settle(now)
+	if forGood || p.gen != 0 && p.state == StateOpen && now.reached(p.until) {
+		b.stray()
+	}
+}
+
+// stray makes the phase one of this instance alone. It requires b.mu.
+func (b *LocalBreaker) stray() {
+	p := *b.phase.Load()
+	if p.gen == 0 {
+		return
+	}
+	p.gen, p.own = 0, false
+	if p.state == StateOpen {
+		p.window = b.newProbing()
+	}
+	probes := b.probes
+	b.to(&p)
+	if p.state == StateHalfOpen { // they go on
+		b.probes = probes
+	}
+}

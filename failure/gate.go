@@ -1,0 +1,179 @@
+package failure
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// isError is errors.Is without its panic for targets that cannot be compared.
+func isError(err, target error) bool { return target != nil && errors.Is(err, target) }
+
+// A permit is one call that was let through.
+type permit struct {
+	phase *phase
+	done  func(error) // gobreaker's; nil when nothing is counted
+	probe *probe      // nil when it is none
+	began time.Time   // set only if Patience is
+}
+
+// A probe holds one of the places in half-open. It is guarded by b.mu.
+type probe struct {
+	phase *phase
+	done  func(error)
+	due   instant // when its time is over
+	ended bool
+}
+
+// halfOpenWait is the most that a caller is told to wait while probes are under
+// way: they may end at any moment.
+const halfOpenWait = 100 * time.Millisecond
+
+// admit lets a call through, or says why not.
+func (b *LocalBreaker) admit(ctx context.Context) (permit, error) {
+	if b.err != nil {
+		return permit{}, failed("breaker", b.opts.Name, b.err)
+	}
+	if err := ctx.Err(); err != nil {
+		return permit{}, err
+	}
+	switch p := b.phase.Load(); p.state {
+	case StateClosed:
+		// gobreaker may have been opened meanwhile, and is open for no time:
+		// only a phase that lasts proves that it let a call of its closed
+		// state through.
+		done, err := p.window.cb.Allow()
+		if err == nil && b.phase.Load() == p {
+			return b.begun(permit{phase: p, done: done}), nil
+		}
+		if err == nil {
+			done(errUnused)
+		}
+	case StateOpen:
+		if now := b.now(); !now.reached(p.until) {
+			return permit{}, b.reject(now.until(p.until))
+		}
+	case StateForced:
+		return permit{}, b.reject(0)
+	case StateDisabled:
+		return permit{}, nil
+	}
+	return b.admitSlowly()
+}
+
+// admitSlowly is admit for the calls that may have to change the state.
+func (b *LocalBreaker) admitSlowly() (permit, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now()
+	b.settle(now)
+	p := b.phase.Load()
+	switch p.state {
+	case StateDisabled:
+		return permit{}, nil
+	case StateForced:
+		return permit{}, b.reject(0)
+	case StateOpen:
+		if now.reached(p.until) { // it is the fleet's to say who probes
+			b.fleet.ask()
+			return permit{}, b.reject(askWait)
+		}
+		return permit{}, b.reject(now.until(p.until))
+	}
+	done, err := p.window.cb.Allow()
+	if err != nil {
+		return permit{}, b.reject(b.probeWait(now))
+	}
+	call := permit{phase: p, done: done}
+	if p.state == StateHalfOpen {
+		call.probe = &probe{phase: p, done: done, due: now.add(b.opts.ProbeTimeout)}
+		b.probes = append(b.probes, call.probe)
+	}
+	return b.begun(call), nil
+}
+
+func (b *LocalBreaker) begun(p permit) permit {
+	if b.opts.Patience > 0 {
+		p.began = time.Now()
+	}
+	return p
+}
+
+// probeWait returns when another probe may pass. It requires b.mu.
+func (b *LocalBreaker) probeWait(now instant) time.Duration {
+	wait := halfOpenWait
+	for _, e := range b.probes {
+		wait = min(wait, now.until(e.due))
+	}
+	return max(wait, time.Millisecond)
+}
+
+func (b *LocalBreaker) reject(after time.Duration) error {
+	b.stats.rejected.Add(1)
+	return &Error{Policy: "breaker", Name: b.opts.Name, Reason: ErrOpen, After: after}
+}
+
+// end takes a permit back. What it reports is counted if its phase lasts.
+func (b *LocalBreaker) end(p *permit, o Outcome) {
+	if p.done == nil {
+		return
+	}
+	if p.probe == nil && o != Failed {
+		p.done(ends[o])
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p.probe != nil {
+		b.endProbe(p.probe, o)
+		return
+	}
+	done := p.done
+	if b.phase.Load() == p.phase {
+		done = b.refreshed(done)
+	}
+	done(errFailed)
+}
+
+// refreshed notes a failure of the present, closed window, and starts another
+// window if the machine has slept through the length of this one. It requires
+// b.mu.
+func (b *LocalBreaker) refreshed(done func(error)) func(error) {
+	p, now := b.phase.Load(), b.now()
+	w := p.window
+	if b.opts.Ratio > 0 && w.lastFailure != (instant{}) && w.stale(now, b.opts.Window) {
+		fresh := b.newWindow()
+		fresh.inRow = w.inRow
+		if again, err := fresh.cb.Allow(); err == nil {
+			done(errUnused)
+			done, w = again, fresh
+			b.to(&phase{window: fresh})
+		}
+	}
+	w.lastFailure = now
+	return done
+}
+
+// endProbe ends a probe, once. It requires b.mu.
+func (b *LocalBreaker) endProbe(e *probe, o Outcome) {
+	if e.ended {
+		return
+	}
+	e.ended = true
+	b.probes = slices.DeleteFunc(b.probes, func(p *probe) bool { return p == e })
+	e.done(ends[o])
+	p := b.phase.Load()
+	if p != e.phase {
+		return
+	}
+	switch {
+	case o == Failed:
+		b.fleet.decide(p.gen, Reopen)
+		b.open(p.failed+1, p.gen)
+	case o == Succeeded && p.window.closed():
+		b.fleet.decide(p.gen, Close)
+		b.to(&phase{window: p.window})
+		b.fleet.wake()
+	}
+}

@@ -1,0 +1,232 @@
+package failure
+
+import (
+	"context"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A LocalBreaker is the [Breaker] of one process. It stands on
+// [github.com/sony/gobreaker/v2], which counts, behind a gate of its own: see
+// the package page for what the gate adds.
+type LocalBreaker struct {
+	opts BreakerOptions
+	err  error            // why no call can work
+	wall func() time.Time // the wall clock; nil means that of time.Now
+
+	phase   atomic.Pointer[phase] // changed under mu
+	stats   counters
+	changes changes
+
+	mu     sync.Mutex // guards what follows
+	probes []*probe   // those under way in this phase
+	fleet  *fleet     // nil when the breaker is not shared
+}
+
+// A phase is a stretch of one state. It does not change, and is told from
+// others by its address.
+type phase struct {
+	state  State
+	window *window
+	until  instant // the end of the open time, or of a lease to probe
+	failed int     // probes in a row, which make the open time grow
+	gen    uint64  // of the fleet's opening; zero when it is our own
+	own    bool    // opened by our own calls
+}
+
+type counters struct {
+	succeeded, failed, ignored, rejected, opened atomic.Uint64
+}
+
+// NewLocalBreaker returns a closed breaker.
+func NewLocalBreaker(opts *BreakerOptions) *LocalBreaker {
+	b := &LocalBreaker{}
+	b.opts, b.err = opts.withDefaults()
+	if b.err == nil {
+		b.phase.Store(&phase{window: b.newWindow()})
+	} else {
+		b.phase.Store(&phase{})
+	}
+	return b
+}
+
+var _ Breaker = (*LocalBreaker)(nil)
+
+// Do implements [Policy]; see [Breaker].
+func (b *LocalBreaker) Do(ctx context.Context, next Next) (any, error) {
+	p, err := b.admit(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// Nothing is recovered: a panic keeps its stack, and Goexit is served too.
+	ended := false
+	defer func() {
+		if !ended {
+			b.end(&p, Ignored)
+		}
+	}()
+	result, err := next(ctx)
+	o := b.judge(ctx, &p, err)
+	ended = true
+	b.end(&p, o)
+	return result, err
+}
+
+// Allow implements [Breaker].
+func (b *LocalBreaker) Allow(ctx context.Context) (Permit, error) {
+	p, err := b.admit(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &twoStep{permit: p, b: b, ctx: ctx}, nil
+}
+
+type twoStep struct {
+	permit
+	b     *LocalBreaker
+	ctx   context.Context
+	ended atomic.Bool
+}
+
+func (s *twoStep) Done(err error) {
+	if s.ended.CompareAndSwap(false, true) {
+		s.b.end(&s.permit, s.b.judge(s.ctx, &s.permit, err))
+	}
+}
+
+// judge returns what a call that ended with err says.
+func (b *LocalBreaker) judge(ctx context.Context, p *permit, err error) Outcome {
+	if err == nil {
+		return Succeeded
+	}
+	for _, answer := range b.opts.Answers {
+		if isError(err, answer) {
+			return Succeeded
+		}
+	}
+	o := b.opts.Classify(ctx, err)
+	if o == Failed && b.opts.Patience > 0 && ctx.Err() != nil && time.Since(p.began) < b.opts.Patience {
+		return Ignored
+	}
+	return min(o, Ignored)
+}
+
+// State implements [Breaker].
+func (b *LocalBreaker) State() State {
+	p := b.phase.Load()
+	if p.state == StateOpen && p.gen == 0 && b.now().reached(p.until) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.settle(b.now())
+		p = b.phase.Load()
+	}
+	return p.state
+}
+
+// ForceOpen stops all calls until Reset. Those under way are not counted.
+func (b *LocalBreaker) ForceOpen() { b.set(StateForced) }
+
+// Disable lets all calls pass uncounted until Reset.
+func (b *LocalBreaker) Disable() { b.set(StateDisabled) }
+
+// Reset closes the breaker and forgets what was counted.
+func (b *LocalBreaker) Reset() { b.set(StateClosed) }
+
+func (b *LocalBreaker) set(s State) {
+	if b.err != nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.to(&phase{state: s, window: b.newWindow()})
+}
+
+// Changes returns the changes of state after this call, in order, as they
+// come. It ends with ctx, or when the loop is left: nothing comes after that.
+// The loop may do anything with the breaker, and be slow: the last 64 changes
+// are kept for it, and calls do not wait.
+func (b *LocalBreaker) Changes(ctx context.Context) iter.Seq[Change] { return b.changes.all(ctx) }
+
+// Stats counts what a breaker has done.
+type Stats struct {
+	State State // of this moment
+
+	Succeeded, Failed, Ignored uint64 // calls, as they were counted
+	Rejected                   uint64 // calls that were not let through
+	Opened                     uint64 // times that the breaker opened
+	Probing                    int    // probes under way
+}
+
+// Stats returns the counts since the start. Calls that ended too late to count
+// are in none of them.
+func (b *LocalBreaker) Stats() Stats {
+	s := Stats{
+		State:     b.State(),
+		Succeeded: b.stats.succeeded.Load(),
+		Failed:    b.stats.failed.Load(),
+		Ignored:   b.stats.ignored.Load(),
+		Rejected:  b.stats.rejected.Load(),
+		Opened:    b.stats.opened.Load(),
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s.Probing = len(b.probes)
+	return s
+}
+
+// to enters a phase. It requires b.mu, and calls nothing that could want it,
+// for a failure gets here under gobreaker's mutex too.
+func (b *LocalBreaker) to(p *phase) {
+	from := b.phase.Swap(p)
+	b.probes = nil // gobreaker drops what still comes of them
+	if from.state != p.state {
+		if p.state == StateOpen {
+			b.stats.opened.Add(1)
+		}
+		b.changes.add(from.state, p.state, time.Now())
+	}
+}
+
+// open opens the breaker after so many failed probes. It requires b.mu.
+func (b *LocalBreaker) open(failed int, gen uint64) {
+	from := b.phase.Load()
+	b.to(&phase{
+		state: StateOpen, window: from.window, failed: failed, gen: gen, own: true,
+		until: b.now().add(b.openTime(failed)),
+	})
+	b.fleet.wake()
+}
+
+func (b *LocalBreaker) openTime(failed int) time.Duration {
+	d := b.opts.OpenFor
+	for ; failed > 0 && d < b.opts.MaxOpenFor; failed-- {
+		d = min(2*d, b.opts.MaxOpenFor)
+	}
+	return d - time.Duration(rand.Float64()*openCut*float64(d))
+}
+
+// settle does what time has made due. It requires b.mu.
+func (b *LocalBreaker) settle(now instant) {
+	p := b.phase.Load()
+	switch {
+	case p.state == StateOpen && p.gen == 0 && now.reached(p.until):
+		half := *p
+		half.state = StateHalfOpen
+		b.to(&half)
+	case p.state == StateHalfOpen && p.gen != 0 && now.reached(p.until):
+		// The lease is over, and a probe that goes on is nobody's.
+		open := *p
+		open.state = StateOpen
+		b.to(&open)
+	case p.state == StateHalfOpen:
+		for _, e := range slices.Clone(b.probes) {
+			if now.reached(e.due) {
+				b.endProbe(e, Ignored)
+			}
+		}
+	}
+}
