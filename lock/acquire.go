@@ -74,6 +74,7 @@ func (c *contest) run(ctx context.Context) (*Lease, error) {
 		l.attempts.Add(1)
 		start := l.now()
 		grant, err := l.driver.Acquire(ctx, c.claim, c.wait)
+		err = classed(err)
 		now := l.now()
 
 		var pause time.Duration
@@ -176,6 +177,15 @@ func uncertain(err error) bool {
 		}
 	}
 	return true
+}
+
+// classed gives an error that a driver put into no class the one that it
+// counts as.
+func classed(err error) error {
+	if err == nil || !uncertain(err) || errors.Is(err, transparency.ErrUncertain) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", transparency.ErrUncertain, err)
 }
 
 // patient reports whether to go on after an attempt that failed. Who has been

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
-	"fmt"
 	"time"
 )
 
@@ -58,15 +57,11 @@ type Claim struct {
 
 	// Token is unique to one acquisition, and all tokens have one length. It
 	// starts with the [Owner].
-	Token string
+	Token string `json:"-"`
 
 	// TTL is in whole milliseconds, at least one.
 	TTL time.Duration
 }
-
-// String leaves the token out, and so does GoString.
-func (c Claim) String() string   { return fmt.Sprintf("%q for %v", c.Key, c.TTL) }
-func (c Claim) GoString() string { return "lock.Claim{" + c.String() + "}" }
 
 // A Grant is the answer to an attempt.
 type Grant struct {

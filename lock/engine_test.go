@@ -3,6 +3,7 @@ package lock
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -12,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-transparency/transparency"
 )
 
 // sleepy is a driver under which something happens at each renewal.
@@ -106,15 +109,15 @@ func TestMemoryReturns(t *testing.T) {
 	if after := heap(); after > before+1<<20 {
 		t.Errorf("%d KiB are left of 10^6 keys used one after another", (after-before)>>10)
 	}
-	leases := make([]*Lease, 100_000)
-	for i := range leases {
-		leases[i], _ = l.Mutex(fmt.Sprint("key", i), nil).Lock(t.Context())
-	}
-	for _, lease := range leases {
-		_ = lease.Unlock(t.Context())
-	}
-	clear(leases)
-	leases = nil
+	func() {
+		leases := make([]*Lease, 100_000)
+		for i := range leases {
+			leases[i], _ = l.Mutex(fmt.Sprint("key", i), nil).Lock(t.Context())
+		}
+		for _, lease := range leases {
+			_ = lease.Unlock(t.Context())
+		}
+	}()
 	if after := heap(); after > before+1<<20 {
 		t.Errorf("%d KiB are left of 10^5 keys used at once", (after-before)>>10)
 	}
@@ -187,6 +190,47 @@ func TestLogger(t *testing.T) {
 type writer func([]byte)
 
 func (w writer) Write(p []byte) (int, error) { w(p); return len(p), nil }
+
+// Zero values refuse to work, and do not panic.
+func TestZeroValues(t *testing.T) {
+	var l Locker
+	if _, err := l.Mutex("k", &MutexOptions{TTL: time.Second}).Lock(t.Context()); !errors.Is(err, transparency.ErrInvalid) {
+		t.Errorf("Lock of a zero Locker = %v, want ErrInvalid", err)
+	}
+	if err := l.Close(); err != nil || l.Close() != nil || l.Stats() != (Stats{}) || l.String() == "" {
+		t.Errorf("Close of a zero Locker = %v", err)
+	}
+	var d RedisDriver
+	_, err := d.Acquire(t.Context(), Claim{Key: "k"}, true)
+	_, releaseErr := d.Release(t.Context(), "k", "t")
+	for _, err := range []error{err, releaseErr, d.Renew(t.Context(), make([]Claim, 1))[0], d.Listen(t.Context(), "o", nil)} {
+		if !errors.Is(err, transparency.ErrInvalid) {
+			t.Errorf("a zero RedisDriver's error = %v, want ErrInvalid", err)
+		}
+	}
+}
+
+// A Locker, its mutexes and its contexts can be printed while they are used.
+func TestPrint(t *testing.T) {
+	l := NewMemory(nil)
+	defer l.Close()
+	m := l.Mutex("k", nil)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for range 100 {
+			_ = Do(t.Context(), m, func(ctx context.Context, _ uint64) error {
+				_ = fmt.Sprintf("%v %s", ctx, ctx)
+				return nil
+			})
+		}
+	})
+	for range 100 {
+		if text := fmt.Sprintf("%v %+v %s %d %v", l, m, l, l, l.driver); strings.Contains(text, l.owner) {
+			t.Fatalf("printed: %s", text)
+		}
+	}
+	wg.Wait()
+}
 
 func TestHeap(t *testing.T) {
 	var h heap[*undoing]

@@ -39,7 +39,7 @@ func (e *HeldError) Error() string {
 	if e.Remaining <= 0 {
 		return ErrHeld.Error()
 	}
-	return fmt.Sprintf("%v for up to %v unless renewed", ErrHeld, e.Remaining.Round(time.Millisecond))
+	return fmt.Sprintf("%v for up to %v unless renewed", ErrHeld, max(e.Remaining.Round(time.Millisecond), time.Millisecond))
 }
 
 // Is reports whether target is [ErrHeld].

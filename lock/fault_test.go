@@ -17,6 +17,7 @@ import (
 // LK-2: all packets are dropped before the first renewal, and the holder knows
 // before the server lets the key expire.
 func TestFaultBlackHole(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartServer(t)
 	direct := s.Client(t)
 	proxy := faultnet.New(t, s.Addr())
@@ -45,6 +46,7 @@ func TestFaultBlackHole(t *testing.T) {
 
 // LK-3, LK-4: the server grants, the reply is late, the caller has gone.
 func TestFaultLateReply(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartServer(t)
 	direct := s.Client(t)
 	proxy := faultnet.New(t, s.Addr())
@@ -82,6 +84,7 @@ func TestFaultLateReply(t *testing.T) {
 
 // LK-5: a reply later than the TTL is no lease.
 func TestFaultReplyLaterThanTTL(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartServer(t)
 	proxy := faultnet.New(t, s.Addr())
 	l := newLocker(t, newClient(t, s.Options(), proxy.Addr()), lock.Options{})
@@ -109,6 +112,7 @@ func TestFaultReplyLaterThanTTL(t *testing.T) {
 
 // LK-7: the release is executed and its reply lost.
 func TestFaultLostReplyOfUnlock(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartServer(t)
 	direct := s.Client(t)
 	proxy := faultnet.New(t, s.Addr())
@@ -130,6 +134,7 @@ func TestFaultLostReplyOfUnlock(t *testing.T) {
 
 // An attempt whose request is held up, and arrives when all believe it dead.
 func TestFaultLateRequest(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartServer(t)
 	direct := s.Client(t)
 	proxy := faultnet.New(t, s.Addr())
@@ -148,6 +153,7 @@ func TestFaultLateRequest(t *testing.T) {
 
 // LK-10: a failover's worth of errors, shorter and longer than the lease.
 func TestFaultReadOnly(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartServer(t)
 	direct := s.Client(t)
 	ctx := t.Context()
@@ -179,6 +185,7 @@ func TestFaultReadOnly(t *testing.T) {
 
 // LK-10: no connection at all for a while.
 func TestFaultRefused(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartServer(t)
 	proxy := faultnet.New(t, s.Addr())
 	l := newLocker(t, newClient(t, s.Options(), proxy.Addr()), lock.Options{TTL: 2 * time.Second})
@@ -197,6 +204,7 @@ func TestFaultRefused(t *testing.T) {
 
 // LK-14: the subscription breaks and comes back.
 func TestFaultSubscription(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartServer(t)
 	proxy := faultnet.New(t, s.Addr())
 	a := newLocker(t, s.Client(t), lock.Options{})

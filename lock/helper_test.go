@@ -44,6 +44,19 @@ func mustUnlock(t *testing.T, lease *lock.Lease) {
 	}
 }
 
+// unlockLater unlocks the lease in a while, and before the test ends.
+func unlockLater(t *testing.T, lease *lock.Lease) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	done := make(chan error, 1)
+	time.AfterFunc(30*time.Millisecond, func() { done <- lease.Unlock(ctx) })
+	t.Cleanup(func() {
+		if err := <-done; err != nil {
+			t.Errorf("Unlock error = %v, want nil", err)
+		}
+	})
+}
+
 func wantErr(t *testing.T, op string, err error, want ...error) {
 	t.Helper()
 	for _, w := range want {

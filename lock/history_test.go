@@ -115,11 +115,13 @@ func checkHistory(t *testing.T, connect func() lock.Driver, ttl time.Duration) {
 }
 
 func TestHistoryMemory(t *testing.T) {
+	t.Parallel()
 	d := lock.NewMemoryDriver()
 	checkHistory(t, func() lock.Driver { return d }, 100*time.Millisecond)
 }
 
 func TestHistoryRedis(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	checkHistory(t, func() lock.Driver {
 		return lock.NewRedisDriver(s.Client(t), &lock.Options{Prefix: s.Prefix()})
@@ -128,6 +130,7 @@ func TestHistoryRedis(t *testing.T) {
 
 // With a server that stands still now and then.
 func TestHistoryPauses(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartServer(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup

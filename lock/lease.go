@@ -12,6 +12,7 @@ import (
 // A Lease is a lock that was granted. Its Locker renews it until it is
 // unlocked or lost. Its methods are safe for concurrent use.
 type Lease struct {
+	_     noCopy
 	l     *Locker
 	claim Claim
 	fence uint64
@@ -104,14 +105,6 @@ func (s *Lease) Context() context.Context {
 	return s.ctx
 }
 
-// String names the lease without its token.
-func (s *Lease) String() string {
-	return fmt.Sprintf("lock.Lease(%q, fence %d)", s.claim.Key, s.fence)
-}
-
-// GoString is String.
-func (s *Lease) GoString() string { return s.String() }
-
 // Unlock ends the lease and frees the lock, or hands it to whoever has waited
 // longest. It frees only what is this lease's: once the lease is lost, a
 // successor's lock is left alone.
@@ -155,8 +148,8 @@ func (s *Lease) Unlock(ctx context.Context) error {
 		}
 		return failed("unlock", s.claim.Key, err)
 	}
-	if s.state == released && !owned && !l.now().reached(valid) {
-		// The key cannot have expired yet, and no earlier call has freed it: it
+	if s.state == released && !owned && s.releases == 1 && !l.now().reached(valid) {
+		// The key cannot have expired yet, and no other call has freed it: it
 		// was taken away.
 		s.state, s.cause = lost, fmt.Errorf("%w: the key was not its own any more", ErrLost)
 		l.stats.Lost++
@@ -196,7 +189,8 @@ func (c *watched) Err() error {
 func (l *Locker) release(ctx context.Context, c Claim) (bool, error) {
 	err := ctx.Err()
 	if err == nil {
-		return l.driver.Release(ctx, c.Key, c.Token)
+		owned, err := l.driver.Release(ctx, c.Key, c.Token)
+		return owned, classed(err)
 	}
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(deadGrace, l.opts.Timeout))
 	defer cancel()
@@ -209,7 +203,7 @@ func (l *Locker) release(ctx context.Context, c Claim) (bool, error) {
 		}
 		releaseErr = fmt.Errorf("%w: no answer in %v: %w", class, deadGrace, err)
 	}
-	return owned, releaseErr
+	return owned, classed(releaseErr)
 }
 
 // deadGrace is how long Unlock works on when its context has ended before.

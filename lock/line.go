@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 )
@@ -80,7 +81,7 @@ func (l *Locker) enter(ctx context.Context, key string, wait bool) (*slot, error
 	default:
 		s.remove(p)
 	}
-	if err == ErrClosed {
+	if errors.Is(err, ErrClosed) {
 		return nil, err
 	}
 	return nil, fmt.Errorf("%w: %w", held, err)

@@ -69,7 +69,7 @@ func Do(ctx context.Context, m Mutex, fn func(ctx context.Context, fence uint64)
 }
 
 // link returns a child of section that ends when ctx does too, with its
-// deadline, error and cause.
+// deadline, its error and, unless that is the deadline, its cause.
 func link(section, ctx context.Context) (context.Context, func()) {
 	stopTimer := func() {}
 	deadline, bounded := ctx.Deadline()

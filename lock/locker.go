@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -105,9 +104,6 @@ type Locker struct {
 func New(d Driver, opts *Options) *Locker {
 	l := &Locker{driver: d, owner: newOwner(), done: make(chan struct{})}
 	l.opts, l.err = opts.withDefaults()
-	if d == nil {
-		l.err = errors.Join(l.err, invalid("the driver is nil"))
-	}
 	l.keeper.kick = make(chan struct{}, 1)
 	l.undoer.kick = make(chan struct{}, 1)
 	return l
@@ -129,6 +125,9 @@ func NewRedis(client RedisClient, opts *Options) *Locker {
 // [github.com/go-transparency/transparency.ErrInvalid].
 func (l *Locker) Mutex(key string, opts *MutexOptions) Mutex {
 	m := &mutex{l: l, key: key, ttl: l.opts.TTL, err: l.err}
+	if l.driver == nil && m.err == nil {
+		m.err = invalid("there is no driver; a Locker comes from New, NewMemory or NewRedis")
+	}
 	if opts != nil && opts.TTL != 0 && m.err == nil {
 		m.ttl, m.err = checkTTL(opts.TTL)
 	}
@@ -168,7 +167,9 @@ func (l *Locker) Close() error {
 	l.mu.Lock()
 	if !l.closed {
 		l.closed = true
-		close(l.done)
+		if l.done != nil { // else it is a zero Locker, and nobody waits
+			close(l.done)
+		}
 		for len(l.leases) > 0 {
 			l.lose(l.leases[0], fmt.Errorf("%w: %w", ErrLost, ErrClosed))
 		}

@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 )
@@ -11,8 +10,7 @@ import (
 const grace = 50 * time.Millisecond
 
 // MemoryDriver is a store within the process. Several Lockers may share one,
-// as processes share a Redis. The zero value is not ready; see
-// [NewMemoryDriver].
+// as processes share a Redis. The zero value is an empty store.
 type MemoryDriver struct {
 	mu    sync.Mutex // guards what follows
 	keys  keyed[*memoryKey]
@@ -31,7 +29,7 @@ type memoryEar struct{ wake func(key string) }
 
 // NewMemoryDriver returns an empty store.
 func NewMemoryDriver() *MemoryDriver {
-	return &MemoryDriver{sweep: minSweep, ears: make(map[string]map[*memoryEar]struct{})}
+	return &MemoryDriver{}
 }
 
 const minSweep = 1024
@@ -126,6 +124,9 @@ func (d *MemoryDriver) release(key, token string) (owned bool, wake []*memoryEar
 func (d *MemoryDriver) Listen(ctx context.Context, owner string, wake func(key string)) error {
 	e := &memoryEar{wake}
 	d.mu.Lock()
+	if d.ears == nil {
+		d.ears = make(map[string]map[*memoryEar]struct{})
+	}
 	if d.ears[owner] == nil {
 		d.ears[owner] = make(map[*memoryEar]struct{})
 	}
@@ -140,13 +141,6 @@ func (d *MemoryDriver) Listen(ctx context.Context, owner string, wake func(key s
 		delete(d.ears, owner)
 	}
 	return ctx.Err()
-}
-
-// String says how many keys there are.
-func (d *MemoryDriver) String() string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return fmt.Sprintf("lock.MemoryDriver(%d keys)", len(d.keys.m))
 }
 
 func (k *memoryKey) enqueue(token string) {
@@ -171,7 +165,7 @@ func (k *memoryKey) dequeue(token string) {
 // have doubled, so that it costs little and leaves no more than twice what is
 // in use. It requires d.mu.
 func (d *MemoryDriver) clean(now time.Time) {
-	if len(d.keys.m) < d.sweep {
+	if len(d.keys.m) < max(d.sweep, minSweep) {
 		return
 	}
 	for key, k := range d.keys.m {
@@ -179,5 +173,5 @@ func (d *MemoryDriver) clean(now time.Time) {
 			d.keys.drop(key)
 		}
 	}
-	d.sweep = max(2*len(d.keys.m), minSweep)
+	d.sweep = 2 * len(d.keys.m)
 }

@@ -75,11 +75,13 @@ func NewRedisDriver(client RedisClient, opts *Options) *RedisDriver {
 // maxCommands leaves room below rediskit.Limit for the Locker's own work.
 const maxCommands = 48
 
-// String leaves the client out, for it can hold a password.
-func (d *RedisDriver) String() string { return "lock.RedisDriver(" + strconv.Quote(d.prefix) + ")" }
-
-// GoString is String.
-func (d *RedisDriver) GoString() string { return d.String() }
+// unusable returns why no operation can work.
+func (d *RedisDriver) unusable() error {
+	if d.client == nil && d.err == nil {
+		return invalid("the RedisDriver is not from NewRedisDriver")
+	}
+	return d.err
+}
 
 func (d *RedisDriver) lockKey(key string) string  { return rediskit.Key(d.prefix, key, "") }
 func (d *RedisDriver) fenceKey(key string) string { return rediskit.Key(d.prefix, key, ":fence") }
@@ -90,8 +92,8 @@ func (d *RedisDriver) channels() string { return d.prefix + "wake:" }
 
 // Acquire implements [Driver].
 func (d *RedisDriver) Acquire(ctx context.Context, c Claim, queue bool) (Grant, error) {
-	if d.err != nil {
-		return Grant{}, d.err
+	if err := d.unusable(); err != nil {
+		return Grant{}, err
 	}
 	return rediskit.Do(ctx, d.acquiring, rediskit.Writes, func(ctx context.Context) (Grant, error) {
 		return d.obtain(ctx, c, queue)
@@ -122,9 +124,9 @@ func (d *RedisDriver) obtain(ctx context.Context, c Claim, queue bool) (Grant, e
 	}
 	if err != nil && obtained {
 		if _, releaseErr := d.releaseNow(ctx, c.Key, c.Token); releaseErr != nil {
-			// Whatever became of the fence, the key may be taken. The engine
-			// will see to it.
-			err = fmt.Errorf("%w: %w", transparency.ErrUncertain, rediskit.Classify(rediskit.Writes, err))
+			// Whatever became of the fence, the key may be taken, and that is
+			// the one class to tell. The engine will see to it.
+			err = fmt.Errorf("%w: %s", transparency.ErrUncertain, rediskit.Classify(rediskit.Writes, err).Error())
 		}
 	}
 	return grant, err
@@ -132,7 +134,7 @@ func (d *RedisDriver) obtain(ctx context.Context, c Claim, queue bool) (Grant, e
 
 // Renew implements [Driver].
 func (d *RedisDriver) Renew(ctx context.Context, claims []Claim) []error {
-	err := d.err
+	err := d.unusable()
 	if err == nil {
 		var results []error
 		results, err = rediskit.Do(ctx, d.renewing, rediskit.Writes, func(ctx context.Context) ([]error, error) {
@@ -215,8 +217,8 @@ func noScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
 
 // Release implements [Driver].
 func (d *RedisDriver) Release(ctx context.Context, key, token string) (bool, error) {
-	if d.err != nil {
-		return false, d.err
+	if err := d.unusable(); err != nil {
+		return false, err
 	}
 	return rediskit.Do(ctx, d.acquiring, rediskit.Writes, func(ctx context.Context) (bool, error) {
 		return d.releaseNow(ctx, key, token)
@@ -286,10 +288,11 @@ func parseMint(reply any, err error) (Grant, error) {
 		}
 		return Grant{Fence: fence}, nil
 	case int64:
+		most := MaxTTL.Milliseconds() // what lasts longer, or for ever, was set by other hands
 		if reply == -1 {
-			return Grant{Remaining: MaxTTL}, nil // set by other hands
+			reply = most
 		}
-		return Grant{Remaining: time.Duration(max(reply, 0)) * time.Millisecond}, nil
+		return Grant{Remaining: time.Duration(min(max(reply, 0), most)) * time.Millisecond}, nil
 	}
 	return Grant{}, invalid("the reply is neither fence nor time: %T", reply)
 }

@@ -13,8 +13,8 @@ const heartbeat = 3 * time.Second
 
 // Listen implements [Driver] with one subscription for all keys.
 func (d *RedisDriver) Listen(ctx context.Context, owner string, wake func(key string)) error {
-	if d.err != nil {
-		return d.err
+	if err := d.unusable(); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

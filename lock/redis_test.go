@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -90,6 +91,7 @@ func TestRedisKeys(t *testing.T) {
 // LK-19: the scripts are forgotten at any moment, also between the commands of
 // a pipeline's neighbours.
 func TestRedisScriptFlush(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	client, ctx := s.Client(t), t.Context()
 	l := newLocker(t, client, lock.Options{Prefix: s.Prefix(), TTL: 900 * time.Millisecond})
@@ -128,6 +130,7 @@ func TestRedisScriptFlush(t *testing.T) {
 
 // LK-21: fences rise whatever became of the last one, and exactly.
 func TestRedisFences(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	client, ctx := s.Client(t), t.Context()
 	l := newLocker(t, client, lock.Options{Prefix: s.Prefix()})
@@ -168,6 +171,7 @@ func TestRedisFences(t *testing.T) {
 
 // Keys that are something else are refused, and left as they were.
 func TestRedisWrongType(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	client, ctx := s.Client(t), t.Context()
 	l := newLocker(t, client, lock.Options{Prefix: s.Prefix()})
@@ -198,6 +202,7 @@ func TestRedisWrongType(t *testing.T) {
 }
 
 func TestRedisDenied(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartServer(t)
 	admin, ctx := s.Client(t), t.Context()
 	if err := admin.Do(ctx, "ACL", "SETUSER", "weak", "on", ">secret-word", "~*", "&*", "+@all", "-evalsha", "-eval").Err(); err != nil {
@@ -215,6 +220,17 @@ func TestRedisDenied(t *testing.T) {
 			t.Errorf("Lock error = %q, and that holds %q", err, secret)
 		}
 	}
+	// Scripts that may not look who holds the lock, so that it is obtained and
+	// cannot be given back: that it is taken is what matters, and said alone.
+	if err := admin.Do(ctx, "ACL", "SETUSER", "blind", "on", ">secret-word", "~*", "&*", "+@all", "-get").Err(); err != nil {
+		t.Fatal(err)
+	}
+	opts.Username, opts.Password = "blind", "secret-word"
+	_, err = newLocker(t, newClient(t, opts, s.Addr()), lock.Options{}).Mutex("taken", &lock.MutexOptions{TTL: time.Second}).Lock(ctx)
+	wantErr(t, "Lock that cannot be undone", err, transparency.ErrUncertain)
+	if errors.Is(err, transparency.ErrDenied) {
+		t.Errorf("Lock error = %v, want one class", err)
+	}
 	// Without leave to publish the lock works, and waiters poll.
 	if err := admin.Do(ctx, "ACL", "SETUSER", "mute", "on", ">secret-word", "~*", "resetchannels", "+@all").Err(); err != nil {
 		t.Fatal(err)
@@ -223,7 +239,7 @@ func TestRedisDenied(t *testing.T) {
 	mute := newClient(t, opts, s.Addr())
 	a, b := newLocker(t, mute, lock.Options{}), newLocker(t, mute, lock.Options{})
 	lease := mustLock(t, a.Mutex("k", nil))
-	time.AfterFunc(50*time.Millisecond, func() { mustUnlock(t, lease) })
+	unlockLater(t, lease)
 	start := time.Now()
 	mustUnlock(t, mustLock(t, b.Mutex("k", nil)))
 	if took := time.Since(start); took > 3*time.Second {
@@ -259,27 +275,41 @@ func TestRedisNilClient(t *testing.T) {
 	wantErr(t, "Listen", d.Listen(t.Context(), "o", nil), transparency.ErrInvalid)
 }
 
-// A lock that somebody set by hand, without a TTL, is waited for and not
-// broken.
+// A lock that somebody set by hand, without a TTL or with an absurd one, is
+// waited for and not broken.
 func TestRedisForeignKey(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	client, ctx := s.Client(t), t.Context()
 	l := newLocker(t, client, lock.Options{Prefix: s.Prefix()})
-	client.Set(ctx, s.Prefix()+"{k}", "by hand", 0)
-	_, err := l.Mutex("k", nil).TryLock(ctx)
-	wantErr(t, "TryLock", err, lock.ErrHeld)
-	ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
-	defer cancel()
-	_, err = l.Mutex("k", nil).Lock(ctx)
-	wantErr(t, "Lock", err, lock.ErrHeld, context.DeadlineExceeded)
-	if n := l.Stats().Attempts; n > 4 {
-		t.Errorf("%d attempts in 200ms", n)
+	for key, ttl := range map[string]string{"k": "", "long": "10000000000000"} { // ms, and more than a Duration of them
+		args := []any{"SET", s.Prefix() + "{" + key + "}", "by hand"}
+		if ttl != "" {
+			args = append(args, "PX", ttl)
+		}
+		if err := client.Do(ctx, args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		before := l.Stats().Attempts
+		_, err := l.Mutex(key, nil).TryLock(ctx)
+		var held *lock.HeldError
+		if !errors.As(err, &held) || held.Remaining != lock.MaxTTL {
+			t.Errorf("TryLock(%q) = %v, want a HeldError of MaxTTL", key, err)
+		}
+		short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+		_, err = l.Mutex(key, nil).Lock(short)
+		cancel()
+		wantErr(t, "Lock", err, lock.ErrHeld, context.DeadlineExceeded)
+		if n := l.Stats().Attempts - before; n > 4 {
+			t.Errorf("%d attempts for %q in 200ms", n, key)
+		}
 	}
 }
 
 // A waiter whose process died is passed over at once on a single server, and
 // after a grace and a poll where PUBLISH does not count all who hear.
 func TestRedisDeadWaiter(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	client, ctx := s.Client(t), t.Context()
 	opts := lock.Options{Prefix: s.Prefix()}
@@ -325,6 +355,7 @@ func TestRedisDeadWaiter(t *testing.T) {
 
 // A Ring works, by polling if it must.
 func TestRedisRing(t *testing.T) {
+	t.Parallel()
 	one, two := redistest.StartMini(t), redistest.StartMini(t)
 	ring := redis.NewRing(&redis.RingOptions{
 		Addrs:           map[string]string{"one": one.Addr(), "two": two.Addr()},
@@ -338,7 +369,7 @@ func TestRedisRing(t *testing.T) {
 		lease := mustLock(t, a.Mutex(key, nil))
 		_, err := b.Mutex(key, nil).TryLock(t.Context())
 		wantErr(t, "TryLock", err, lock.ErrHeld)
-		time.AfterFunc(20*time.Millisecond, func() { mustUnlock(t, lease) })
+		unlockLater(t, lease)
 		mustUnlock(t, mustLock(t, b.Mutex(key, nil)))
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func openMemory(*testing.T) func() lock.Driver {
-	d := lock.NewMemoryDriver()
+	d := new(lock.MemoryDriver) // its zero value is ready
 	return func() lock.Driver { return d }
 }
 
@@ -27,6 +27,7 @@ func TestMemoryRealTime(t *testing.T) {
 }
 
 func TestRedis(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	locktest.Run(t, func(t *testing.T) func() lock.Driver {
 		client := s.Client(t)
@@ -35,6 +36,7 @@ func TestRedis(t *testing.T) {
 }
 
 func TestRedisFakeTime(t *testing.T) {
+	t.Parallel()
 	locktest.RunFakeTime(t, func(t *testing.T) func() lock.Driver {
 		return over(redistest.BubbleClient(t), "")
 	})

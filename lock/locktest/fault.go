@@ -20,6 +20,13 @@ func silent(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", transparency.ErrUncertain, ctx.Err())
 }
 
+// ended returns a context that has ended.
+func ended(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	return ctx
+}
+
 // What the engine makes of faults.
 var faultChecks = []check{
 	{name: "LK-1 a holder that was paused", fn: func(r *run) {
@@ -244,6 +251,55 @@ var faultChecks = []check{
 		r.taken()
 		r.eventually("the Locker stops trying", 3*time.Second, func() bool { return l.Stats().Undoing == 0 })
 		r.unlock(c)
+	}},
+	{name: "Unlock by two at once", fn: func(r *run) {
+		d := &faulty{Driver: r.connect()}
+		var asked atomic.Int32
+		overtaken := make(chan struct{})
+		d.release = func(ctx context.Context, key, token string) (bool, error) {
+			if asked.Add(1) == 1 {
+				<-overtaken
+			} else {
+				defer close(overtaken)
+			}
+			return d.Driver.Release(ctx, key, token)
+		}
+		lease := r.lock(r.locker(d).Mutex(key, nil))
+		first := make(chan error)
+		go func() { first <- lease.Unlock(r.Context()) }()
+		r.eventually("the first release", time.Second, func() bool { return asked.Load() == 1 })
+		r.unlock(lease)
+		if err := <-first; err != nil {
+			r.Errorf("Unlock that was overtaken = %v, want nil", err)
+		}
+		r.wantErr("Err", lease.Err(), lock.ErrReleased)
+	}},
+	{name: "an error without a class means that the outcome is unknown", fn: func(r *run) {
+		bare := errors.New("test")
+		d := &faulty{Driver: r.connect()}
+		l := r.locker(d)
+		lease := r.lock(l.Mutex(key, nil))
+		var away atomic.Bool
+		away.Store(true)
+		d.release = func(ctx context.Context, key, token string) (bool, error) {
+			if away.Load() {
+				return false, bare
+			}
+			return d.Driver.Release(ctx, key, token)
+		}
+		d.acquire = func(ctx context.Context, c lock.Claim, queue bool) (lock.Grant, error) {
+			_, _ = d.Driver.Acquire(ctx, c, queue)
+			return lock.Grant{}, bare
+		}
+		for _, ctx := range []context.Context{r.Context(), ended(r.Context())} {
+			r.wantErr("Unlock", lease.Unlock(ctx), transparency.ErrUncertain, bare)
+		}
+		_, err := l.Mutex("other", nil).Lock(r.Context())
+		r.wantErr("Lock", err, transparency.ErrUncertain, bare)
+		away.Store(false)
+		r.eventually("all is undone", 3*time.Second, func() bool { return l.Stats().Undoing == 0 })
+		r.free(0)
+		r.granted(d.Driver, r.claim("other"))
 	}},
 	{name: "a release that was not made is made later", fn: func(r *run) {
 		d := &faulty{Driver: r.connect()}

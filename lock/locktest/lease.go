@@ -2,6 +2,7 @@ package locktest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -186,7 +187,7 @@ var leaseChecks = []check{
 	}},
 	{name: "Do returns the error of its section", fn: func(r *run) {
 		m, mine := r.locker(r.connect()).Mutex(key, nil), errors.New("mine")
-		if err := lock.Do(r.Context(), m, func(context.Context, uint64) error { return mine }); err != mine {
+		if err := lock.Do(r.Context(), m, func(context.Context, uint64) error { return mine }); !errors.Is(err, mine) || err.Error() != mine.Error() {
 			r.Errorf("Do error = %v, want the section's own", err)
 		}
 		if err := lock.Do(r.Context(), m, func(context.Context, uint64) error { return nil }); err != nil {
@@ -276,9 +277,15 @@ var leaseChecks = []check{
 		lease := r.lock(r.locker(d).Mutex(key, nil))
 		defer r.unlock(lease)
 		c := *d.last.Load()
-		for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
-			if text := fmt.Sprintf(format+format, lease, c); strings.Contains(text, c.Token) {
-				r.Errorf("%s prints the token: %s", format, text)
+		for _, v := range []any{lease, lease.Context(), []lock.Claim{c}, struct{ C *lock.Claim }{&c}} {
+			for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+				text := fmt.Sprintf(format, v)
+				if strings.Contains(text, c.Token) || strings.Contains(text, fmt.Sprintf("%x", c.Token)) {
+					r.Errorf("%s prints the token: %s", format, text)
+				}
+			}
+			if text, _ := json.Marshal(v); strings.Contains(string(text), c.Token) {
+				r.Errorf("the JSON of %T holds the token: %s", v, text)
 			}
 		}
 	}},

@@ -124,11 +124,11 @@ func (r *run) wantErr(op string, err error, want ...error) {
 	}
 }
 
-// eventually waits until cond holds, and fails the check if it does not
-// within d.
+// eventually waits until cond holds, asking every ms of real time, and fails
+// the check if it does not within d.
 func (r *run) eventually(what string, d time.Duration, cond func() bool) {
 	r.Helper()
-	for end := time.Now().Add(d); !cond(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(d); !cond(); time.Sleep(r.ttl / 600) {
 		if time.Now().After(end) {
 			r.Fatalf("%s: not within %v", what, d)
 		}

@@ -1,0 +1,106 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-transparency/transparency"
+	"github.com/go-transparency/transparency/internal/faultnet"
+	"github.com/go-transparency/transparency/internal/redistest"
+	"github.com/go-transparency/transparency/lock"
+)
+
+// A connection is cut at any byte of what Lock and Unlock send and are
+// answered: the error has one class, a lease whose Unlock got no answer is not
+// said to be lost, and no key is left.
+func TestFaultCutAnywhere(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartServer(t)
+	direct := s.Client(t)
+	proxy := faultnet.New(t, s.Addr())
+	l := newLocker(t, newClient(t, s.Options(), proxy.Addr()), lock.Options{TTL: time.Minute})
+	oneClass := func(op string, err error) {
+		t.Helper()
+		n := 0
+		for _, class := range []error{transparency.ErrUnavailable, transparency.ErrUncertain, transparency.ErrDenied, transparency.ErrInvalid} {
+			if errors.Is(err, class) {
+				n++
+			}
+		}
+		if n != 1 || errors.Is(err, lock.ErrLost) {
+			t.Errorf("%s error = %v, want one of one class", op, err)
+		}
+	}
+	var keys []string
+	uncertain := 0
+	try := func(dir faultnet.Dir, n int64) {
+		key := fmt.Sprint(dir, "-", n)
+		keys = append(keys, key)
+		mustUnlock(t, mustLock(t, l.Mutex("warm", nil)))
+		proxy.CutAfter(dir, n)
+		defer proxy.CutAfter(dir, -1)
+		lease, err := l.Mutex(key, nil).Lock(t.Context())
+		if err != nil {
+			oneClass("Lock", err)
+			uncertain++
+			return
+		}
+		if err := lease.Unlock(t.Context()); err != nil {
+			oneClass("Unlock", err)
+			uncertain++
+			mustUnlock(t, lease)
+		}
+	}
+	for n := int64(0); n < 700; n += 7 {
+		try(faultnet.ToServer, n)
+	}
+	for n := range int64(50) {
+		try(faultnet.ToClient, n)
+	}
+	if uncertain < 60 {
+		t.Errorf("%d of %d cuts hit, which shows little", uncertain, len(keys))
+	}
+	eventually(t, "nothing to undo", 20*time.Second, func() bool { return l.Stats().Undoing == 0 })
+	for _, key := range keys {
+		gone(t, direct, "lock:{"+key+"}", 0)
+	}
+}
+
+// A server that lost everything, by a restart or by FLUSHALL: holders are told
+// by the next renewal, waiters are served, and fences go on rising.
+func TestFaultAmnesia(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartServer(t)
+	a := newLocker(t, s.Client(t), lock.Options{TTL: 900 * time.Millisecond})
+	b := newLocker(t, s.Client(t), lock.Options{})
+	for name, forget := range map[string]func(){
+		"restart": func() { s.Restart(t) },
+		"flush":   func() { s.Client(t).FlushAll(t.Context()) },
+	} {
+		lease := mustLock(t, a.Mutex("k", nil))
+		got := make(chan *lock.Lease)
+		go func() {
+			next, err := b.Mutex("k", nil).Lock(t.Context())
+			if err != nil {
+				t.Errorf("%s: Lock error = %v", name, err)
+			}
+			got <- next
+		}()
+		eventually(t, "a waiter", 5*time.Second, func() bool { return b.Stats().Waiting == 1 })
+		forget()
+		<-lease.Context().Done()
+		wantErr(t, name+": cause", context.Cause(lease.Context()), lock.ErrLost)
+		next := <-got
+		if next == nil {
+			return
+		}
+		wantErr(t, name+": Unlock", lease.Unlock(t.Context()), lock.ErrLost)
+		if next.Err() != nil || next.Fence() <= lease.Fence() {
+			t.Errorf("%s: next lease: error %v, fence %d after %d", name, next.Err(), next.Fence(), lease.Fence())
+		}
+		mustUnlock(t, next)
+	}
+}
