@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -163,6 +164,10 @@ func TestJSONRefused(t *testing.T) {
 		if got, err := session.LoadJSON[string](ctx, store, "id"); err != nil || got != "old" {
 			t.Errorf("LoadJSON from %s = %q, %v, want it as it was", name, got, err)
 		}
+	}
+	stuck := &spy{SessionStore: memory, del: func(context.Context, string) error { return transparency.ErrUnavailable }}
+	if err := session.SaveJSON(ctx, stuck, "id", "new", time.Hour); !errors.Is(err, transparency.ErrUnavailable) {
+		t.Errorf("SaveJSON where nothing can be deleted: error = %v, want ErrUnavailable", err)
 	}
 	if _, err := session.LoadJSON[string](ctx, (*session.RedisStore)(nil), "id"); !errors.Is(err, transparency.ErrInvalid) {
 		t.Errorf("LoadJSON from a nil store: error = %v, want ErrInvalid", err)
