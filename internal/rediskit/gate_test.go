@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"runtime"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
