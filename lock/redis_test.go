@@ -285,6 +285,9 @@ func TestRedisForeignKey(t *testing.T) {
 	for key, ttl := range map[string]string{"k": "", "long": "10000000000000"} { // ms, and more than a Duration of them
 		args := []any{"SET", s.Prefix() + "{" + key + "}", "by hand"}
 		if ttl != "" {
+			if s.Kind() == redistest.KindMini {
+				continue // where such a key expires at once
+			}
 			args = append(args, "PX", ttl)
 		}
 		if err := client.Do(ctx, args...).Err(); err != nil {
