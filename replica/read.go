@@ -36,10 +36,7 @@ func (p *Pool[C]) Read(ctx context.Context, opts *ReadOptions, fn func(ctx conte
 		if n == nil {
 			break
 		}
-		class, err, _, took := p.attempt(ctx, n, role, o.AttemptTimeout, fn)
-		if role == RolePrimary {
-			p.standIn.Add(-1)
-		}
+		class, err, took := r.try(ctx, n, role, fn)
 		if class == ClassApp {
 			return err
 		}
@@ -115,6 +112,15 @@ func (r *reading[C]) choose() (*node[C], Role) {
 	p.counts.toPrimary.Add(1)
 	p.standIn.Add(1)
 	return n, RolePrimary
+}
+
+// try calls fn at the node that was chosen.
+func (r *reading[C]) try(ctx context.Context, n *node[C], role Role, fn func(context.Context, C) error) (Class, error, time.Duration) {
+	if role == RolePrimary {
+		defer r.pool.standIn.Add(-1) // also when fn panics
+	}
+	class, err, _, took := r.pool.attempt(ctx, n, role, r.opts.AttemptTimeout, fn)
+	return class, err, took
 }
 
 // mayStandIn reports whether one more read may go to the primary, and takes it
