@@ -1,9 +1,8 @@
-# One command is the whole truth: make check. CI runs it and nothing else
-# beside the test command of the README.
+# One command is the whole truth: make check. CI runs it after the two commands
+# of the README.
 
 GO       ?= go
 PKG      ?= ./...
-TIME     ?= 60s
 FUZZTIME ?= 3s
 
 # Every module of the repository; ./... does not enter nested ones.
@@ -12,7 +11,7 @@ MODULES := . tools internal/bench
 STATICCHECK := $(GO) tool -modfile=$(CURDIR)/tools/go.mod staticcheck
 LINT        := $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
-.PHONY: check format vet static lint tidy test race examples fuzz imports chaos bench help
+.PHONY: check format vet static lint tidy test race examples fuzz imports bench help
 
 check: format vet static lint tidy imports examples race fuzz ## all of the below, in CI's order
 

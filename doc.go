@@ -35,7 +35,9 @@
 // process takes a [context.Context] first and returns an error; when the
 // context ends, the call returns at once; a zero value is never an answer;
 // what is stale is marked so and has an age; absent, empty, unknown and
-// unreachable are four different things; and nothing prints.
+// unreachable are four different things; and nothing here prints. (go-redis has
+// a logger of its own for the whole process, on standard error; its SetLogger
+// silences it.)
 //
 // # Errors
 //
@@ -44,9 +46,9 @@
 // (refused on this side), [ErrDenied] (refused for who you are), [ErrInvalid]
 // (it can never work). [Retryable] reads them. Beside these stand the
 // packages' own answers, such as session.ErrNotFound or lock.ErrHeld, which
-// are no failures. The text of an error names the operation, the key, the
-// class and the cause; it never holds a token, a password, a session id or
-// the bytes of a document.
+// are no failures. The text of an error names the operation, the key (a session
+// id aside), the class and the cause; it never holds a token, a password, a
+// session id or the bytes of a document.
 //
 // # A note on names
 //

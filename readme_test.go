@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/go-transparency/transparency"
 	"github.com/go-transparency/transparency/access"
 	"github.com/go-transparency/transparency/internal/redistest"
@@ -26,6 +28,11 @@ type Database struct {
 }
 
 type Cart struct{ Items []string }
+
+func readmeClient(addr string) *redis.Client {
+	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true}) // github.com/redis/go-redis/v9
+	return client
+}
 
 func readmeAccess(ctx context.Context) error {
 	repo, err := access.FromEnv(nil)
@@ -110,8 +117,8 @@ func TestReadmeSnippets(t *testing.T) {
 			}
 		}
 	}
-	if n != 4 {
-		t.Errorf("README has %d Go snippets, want 4", n)
+	if n != 5 {
+		t.Errorf("README has %d Go snippets, want 5", n)
 	}
 }
 
@@ -126,8 +133,10 @@ func TestReadmeRuns(t *testing.T) {
 		t.Errorf("access: %v", err)
 	}
 
-	client, done := redistest.Example()
+	embedded, done := redistest.Example()
 	defer done()
+	client := readmeClient(embedded.Options().Addr)
+	defer client.Close()
 	if err := readmeSession(t.Context(), client, Cart{[]string{"book"}}); err != nil {
 		t.Errorf("session: %v", err)
 	}

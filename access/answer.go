@@ -16,11 +16,11 @@ import (
 
 // checkAnswer returns nil for an HTTP answer that has a document for its body,
 // else what the answer means.
-func checkAnswer(resp *http.Response) error {
+func checkAnswer(resp *http.Response, host string) error {
 	switch code := resp.StatusCode; {
 	case code == http.StatusOK:
 	default:
-		return fmt.Errorf("%w: %w", statusClass(code), statusError(resp))
+		return fmt.Errorf("%w: %s: %w", statusClass(code), host, statusError(resp))
 	}
 	// Not mime.ParseMediaType: a parameter that it does not like makes the page
 	// no document.

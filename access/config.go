@@ -64,14 +64,16 @@ func Version(data []byte) string {
 // A Writer is a [ConfigRepository] that can be written. [Put] reaches it.
 type Writer interface {
 	// Put stores data under key, whole, if opts allow it, and returns its
-	// version. It keeps no reference to data. When the document is not what
+	// version. It keeps no reference to data, and refuses empty data with
+	// [transparency.ErrInvalid]. When the document is not what
 	// opts ask for, Put returns an error wrapping [ErrConflict] and nothing
 	// is written. When the answer was lost, it returns one wrapping
 	// [transparency.ErrUncertain]: Get tells which version is stored by then.
 	Put(ctx context.Context, key string, data []byte, opts *PutOptions) (version string, err error)
 }
 
-// PutOptions are the conditions of a Put. Nil and the zero value mean none.
+// PutOptions are the conditions of a Put. Nil and the zero value mean none;
+// both at once are refused with [transparency.ErrInvalid].
 type PutOptions struct {
 	// IfVersion writes only over the document of this version, and so makes a
 	// compare-and-set of Get and Put.

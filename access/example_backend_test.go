@@ -2,6 +2,7 @@ package access_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -59,15 +60,18 @@ func ExampleNewHTTP() {
 		fmt.Println(err)
 	}
 	_, err := repo.Get(context.Background(), "absent")
-	fmt.Println(err)
+	var status *access.StatusError
+	if errors.Is(err, access.ErrNotFound) && errors.As(err, &status) {
+		fmt.Println("absent:", status.Code)
+	}
 	// Output:
 	// connecting to localhost:5432
-	// access: get "absent": not found: HTTP status 404 Not Found
+	// absent: 404
 }
 
 // A document is the string under config:<key>, so redis-cli can write it.
 func ExampleNewRedis() {
-	client, done := redistest.Example()
+	client, done := redistest.Example() // a redis.NewClient of your own
 	defer done()
 	ctx := context.Background()
 	client.Set(ctx, "config:database", `{"host": "localhost", "port": 5432}`, 0)

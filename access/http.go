@@ -138,7 +138,7 @@ func (d *httpDriver) Fetch(ctx context.Context, key string, limit int64) ([]byte
 			return nil, exchangeError(ctx, err)
 		}
 		if !isRedirect(resp) {
-			return readAnswer(ctx, resp, limit)
+			return readAnswer(ctx, resp, target.Host, limit)
 		}
 		_ = resp.Body.Close() // what it says does not matter
 		if hop == maxHops {
@@ -193,9 +193,9 @@ func origin(u *url.URL) string {
 	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port
 }
 
-func readAnswer(ctx context.Context, resp *http.Response, limit int64) ([]byte, error) {
+func readAnswer(ctx context.Context, resp *http.Response, host string, limit int64) ([]byte, error) {
 	defer resp.Body.Close() // read only: nothing can be lost
-	if err := checkAnswer(resp); err != nil {
+	if err := checkAnswer(resp, host); err != nil {
 		return nil, err
 	}
 	if err := checkSize(resp.ContentLength, limit); err != nil {

@@ -4,13 +4,14 @@
 set -eu
 time=${1:-3s}
 n=0
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
 for pkg in $(go list ./...); do
 	dir=$(go list -f '{{.Dir}}' "$pkg")
 	for target in $(cat "$dir"/*_test.go 2>/dev/null | sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' | sort -u); do
 		echo "fuzz $pkg $target"
-		go test -run='^$' -fuzz="^$target\$" -fuzztime="$time" "$pkg" >/tmp/fuzz.$$ 2>&1 || { cat /tmp/fuzz.$$; rm -f /tmp/fuzz.$$; exit 1; }
+		go test -run='^$' -fuzz="^$target\$" -fuzztime="$time" "$pkg" >"$log" 2>&1 || { cat "$log"; exit 1; }
 		n=$((n + 1))
 	done
 done
-rm -f /tmp/fuzz.$$
 [ "$n" -gt 0 ] || { echo "no fuzz target found"; exit 1; }

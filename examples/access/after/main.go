@@ -11,6 +11,8 @@
 //	CONFIG_BACKEND=local CONFIG_URL=config.json go run ./examples/access/after
 //	CONFIG_BACKEND=http  CONFIG_URL=http://localhost:8080/config go run ./examples/access/after
 //
+// These two are read from the environment alone, not from .env.
+//
 // What stays visible, on purpose: the call takes a context and returns an error,
 // because a file server can be slow or gone where a local variable cannot. All
 // backends have the same time limit, the same keys and the same few kinds of
@@ -43,6 +45,8 @@ func readDatabase(ctx context.Context, repo access.ConfigRepository) (database, 
 		return db, fmt.Errorf("%w: check CONFIG_URL, and that the document there has the key database", err)
 	case errors.Is(err, transparency.ErrUnavailable):
 		return db, fmt.Errorf("%w: check CONFIG_URL, and that the server runs", err)
+	case errors.Is(err, transparency.ErrDenied):
+		return db, fmt.Errorf("%w: check the user and the password in CONFIG_URL", err)
 	case errors.Is(err, transparency.ErrInvalid):
 		return db, fmt.Errorf("%w: check the document, and CONFIG_URL", err)
 	}
