@@ -33,9 +33,10 @@ type node[C any] struct {
 	status    Status        // by the last good probe
 	asked     time.Duration // when that began
 	err       error         // of the last bad probe or failure
-	probed    int64         // when the last probe that has ended began, or unknown
-	dead      bool          // the last probe got no answer
-	unready   bool          // the last probe said so
+	begun     uint64        // probes
+	ended     uint64
+	dead      bool // the last probe got no answer
+	unready   bool // the last probe said so
 	coolUntil time.Duration
 	ejected   bool
 	until     time.Duration // earliest end of the ejection
@@ -52,7 +53,7 @@ type node[C any] struct {
 
 func newNode[C any](n Node[C], share int, now time.Time) *node[C] {
 	x := &node[C]{
-		Node: n, role: n.Role, since: now, probed: unknown, strayed: unknown,
+		Node: n, role: n.Role, since: now, strayed: unknown,
 		slots: make(chan struct{}, share), kick: make(chan struct{}, 1), out: make(chan struct{}),
 	}
 	for _, instant := range []*atomic.Int64{&x.lastOK, &x.rampFrom, &x.asOf, &x.hinted} {

@@ -20,6 +20,9 @@ func (p *Pool[C]) watch(n *node[C]) {
 		case <-n.kick:
 		case <-timer.C:
 		}
+		p.mu.Lock()
+		n.begun++
+		p.mu.Unlock()
 		began := p.now()
 		status, err := p.probe(n)
 		if p.ctx.Err() != nil {
@@ -55,7 +58,7 @@ func (p *Pool[C]) learn(n *node[C], began time.Duration, status Status, err erro
 	}
 	p.mu.Lock()
 	now := p.now()
-	n.probed = int64(began)
+	n.ended++
 	switch {
 	case err == nil:
 		p.proven(n, status, began, now)

@@ -22,7 +22,7 @@ func (p *Pool[C]) recompute(now time.Duration) {
 	p.measure(v.primary, now)
 	replicas, suspects := 0, []*node[C](nil)
 	for _, n := range p.nodes {
-		if n.probed == unknown {
+		if n.ended == 0 {
 			v.round = false
 		}
 		p.setState(n, p.judge(n, now))
@@ -51,7 +51,7 @@ func (p *Pool[C]) recompute(now time.Duration) {
 // judge returns the state of a node. Requires p.mu.
 func (p *Pool[C]) judge(n *node[C], now time.Duration) State {
 	switch {
-	case n.probed == unknown || n.role == RoleUnknown && !n.dead && !n.unready:
+	case n.ended == 0 || n.role == RoleUnknown && !n.dead && !n.unready:
 		return StateUnknown
 	case n.dead:
 		return StateDown
@@ -113,7 +113,7 @@ func (l *lineage) end(epoch string) {
 func (p *Pool[C]) elect() (*node[C], error) {
 	var claimants []*node[C]
 	for _, n := range p.nodes {
-		if n.role == RolePrimary && n.probed != unknown && !n.dead && !n.unready {
+		if n.role == RolePrimary && n.ended != 0 && !n.dead && !n.unready {
 			claimants = append(claimants, n)
 			p.history.end(n.status.Previous)
 		}
@@ -155,15 +155,25 @@ func (p *Pool[C]) await(ctx context.Context, cond func(*view[C]) bool) (*view[C]
 // refresh asks every node what it is and returns when a primary other than
 // old is known, or all have answered or run out of time.
 func (p *Pool[C]) refresh(ctx context.Context, old *node[C]) error {
-	asked := int64(p.now())
+	p.mu.Lock()
+	want := make([]uint64, len(p.nodes)) // the first probe of each that begins from now on
+	for i, n := range p.nodes {
+		want[i] = n.begun + 1
+	}
+	p.mu.Unlock()
 	for _, n := range p.nodes {
 		n.poke()
 	}
 	_, err := p.await(ctx, func(v *view[C]) bool {
-		if v.primary != nil && v.primary != old && v.primary.probed >= asked {
-			return true
+		all := true
+		for i, n := range p.nodes {
+			fresh := n.ended >= want[i]
+			if fresh && n == v.primary && n != old {
+				return true
+			}
+			all = all && fresh
 		}
-		return !slices.ContainsFunc(p.nodes, func(n *node[C]) bool { return n.probed < asked })
+		return all
 	})
 	return err
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-transparency/transparency/internal/redistest"
 	"github.com/go-transparency/transparency/replica"
 	"github.com/go-transparency/transparency/replica/replicatest"
 )
@@ -26,3 +29,20 @@ func openMemory(*testing.T) replicatest.Cluster[*replica.MemoryNode] {
 }
 
 func TestMemory(t *testing.T) { replicatest.RunFakeTime(t, openMemory) }
+
+func TestMemoryRealTime(t *testing.T) { replicatest.Run(t, openMemory) }
+
+func TestRedis(t *testing.T) { replicatest.Run(t, openRedis) }
+
+func TestRedisStatic(t *testing.T) {
+	servers := []*redistest.Server{redistest.StartMini(t), redistest.StartMini(t), redistest.StartMini(t)}
+	replicatest.Run(t, func(t *testing.T) replicatest.Cluster[*redis.Client] {
+		return openStatic(func(i int) *redis.Client { return servers[i].Client(t) })
+	})
+}
+
+func TestRedisStaticFakeTime(t *testing.T) {
+	replicatest.RunFakeTime(t, func(t *testing.T) replicatest.Cluster[*redis.Client] {
+		return openStatic(func(int) *redis.Client { return redistest.BubbleClient(t) })
+	})
+}

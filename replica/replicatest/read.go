@@ -225,7 +225,10 @@ func readChecks[C any]() []check[C] {
 			if err != nil || name == r.primary() {
 				r.Errorf("Read within MaxLag = %q, %v, want a replica", name, err)
 			}
-			_, err = r.where(p, &replica.ReadOptions{MaxLag: 1, NoPrimary: true})
+			r.eventually("a read with a MaxLag of 1ns is refused", 5*time.Second, func() bool {
+				_, err = r.where(p, &replica.ReadOptions{MaxLag: 1, NoPrimary: true})
+				return err != nil
+			})
 			r.wantErr("Read with a MaxLag of 1ns", err, replica.ErrTooStale, transparency.ErrUnavailable)
 		}},
 	}
