@@ -89,13 +89,11 @@ func (v jsonValue) write(out *bytes.Buffer) {
 func parseJSON(data []byte) jsonValue {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
-	v, err := parseNext(dec, data)
-	if err != nil {
-		return jsonValue{}
-	}
+	v, _ := parseNext(dec, data)
 	return v
 }
 
+// parseNext returns an error, and with it the zero value, at what is no JSON.
 func parseNext(dec *json.Decoder, data []byte) (jsonValue, error) {
 	from := dec.InputOffset()
 	open, err := dec.Token()
