@@ -42,11 +42,9 @@ func (l *Locker) acquire(ctx context.Context, m *mutex, wait bool) (*Lease, erro
 	defer l.calls.Done()
 	c := contest{l: l, slot: s, wait: wait, claim: Claim{Key: m.key, Token: newToken(l.owner), TTL: m.ttl}}
 	lease, err := c.run(ctx)
-	if c.waiting {
-		c.stopWaiting()
-	}
 	if err != nil {
 		l.mu.Lock()
+		c.stopWaiting()
 		l.pass(s)
 		l.unlock()
 		return nil, err
@@ -141,6 +139,7 @@ func (c *contest) lease(ctx context.Context, start instant, fence uint64) *Lease
 	if l.closed {
 		return nil
 	}
+	c.stopWaiting() // before the lease can end, and the slot be another's
 	c.slot.lease = lease
 	l.stats.Acquired++
 	l.keep(lease)
@@ -235,9 +234,12 @@ func (c *contest) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// stopWaiting requires l.mu.
 func (c *contest) stopWaiting() {
-	c.l.mu.Lock()
-	defer c.l.unlock()
+	if !c.waiting {
+		return
+	}
+	c.waiting = false
 	c.slot.wake, c.slot.woken = nil, false
 	c.l.waiting--
 	c.l.unlisten()

@@ -112,8 +112,8 @@ func (s *Lease) Context() context.Context {
 // It returns nil when the lock was held until now and is free. It returns an
 // error wrapping [ErrLost] when exclusivity had ended before. Any other error
 // is about the release alone: the lease has ended, the Locker goes on trying
-// to free the key for as long as it may be there, and after that its TTL has
-// freed it. With [transparency.ErrUncertain] it may be free already.
+// to free the key unless it was refused for good, and the TTL frees it at
+// last. With [transparency.ErrUncertain] it may be free already.
 //
 // Unlock returns when ctx ends. With a ctx that has ended already it still
 // releases, for at most 100 ms. It may be called again, after success with

@@ -40,13 +40,9 @@ func (l *Locker) enter(ctx context.Context, key string, wait bool) (*slot, error
 		l.unlock()
 		return s, nil
 	}
-	held := &HeldError{}
-	if s.lease != nil {
-		held.Remaining = s.lease.remaining(l.now())
-	}
 	if !wait {
-		l.unlock()
-		return nil, held
+		defer l.unlock()
+		return nil, s.held(l.now())
 	}
 	p := &place{ready: make(chan struct{}), prev: s.last}
 	if s.last == nil {
@@ -75,6 +71,7 @@ func (l *Locker) enter(ctx context.Context, key string, wait bool) (*slot, error
 		return s, nil
 	}
 	l.calls.Done()
+	held := s.held(l.now())
 	select {
 	case <-p.ready: // in the same moment: it goes to the next
 		l.pass(s)
@@ -85,6 +82,15 @@ func (l *Locker) enter(ctx context.Context, key string, wait bool) (*slot, error
 		return nil, err
 	}
 	return nil, fmt.Errorf("%w: %w", held, err)
+}
+
+// held says that the slot is taken. It requires the Locker's mu.
+func (s *slot) held(now instant) *HeldError {
+	held := &HeldError{}
+	if s.lease != nil {
+		held.Remaining = s.lease.remaining(now)
+	}
+	return held
 }
 
 // remove takes p out of the line. It requires the Locker's mu.

@@ -43,8 +43,8 @@ type MutexOptions struct {
 //
 // Do returns the error of fn. When the lease was lost before fn returned, the
 // error wraps [ErrLost] too, even if fn returned nil: another may have been
-// inside at the same time. A release whose outcome is unknown is no error of
-// Do, because the section was covered; the Locker goes on trying.
+// inside at the same time. A release that failed is no error of Do, because
+// the section was covered; the Locker goes on trying.
 func Do(ctx context.Context, m Mutex, fn func(ctx context.Context, fence uint64) error) (err error) {
 	lease, err := m.Lock(ctx)
 	if err != nil {

@@ -75,7 +75,8 @@ func checkTTL(ttl time.Duration) (time.Duration, error) {
 
 // A Locker holds the locks of one process: it renews leases, keeps those who
 // wait in line, and undoes what failed attempts left behind. It is safe for
-// concurrent use.
+// concurrent use. It comes from [New], [NewMemory] or [NewRedis]; the zero
+// value has no store, and locks nothing.
 type Locker struct {
 	driver Driver
 	opts   Options

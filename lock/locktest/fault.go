@@ -224,56 +224,6 @@ var faultChecks = []check{
 		r.wantErr("Lock", err, transparency.ErrInvalid)
 		r.free(r.slack())
 	}},
-	{name: "LK-7 a release whose answer is lost", fn: func(r *run) {
-		d := &faulty{Driver: r.connect()}
-		var deaf atomic.Bool
-		d.release = func(ctx context.Context, key, token string) (bool, error) {
-			owned, err := d.Driver.Release(ctx, key, token)
-			if deaf.Load() {
-				return false, fmt.Errorf("%w: test", transparency.ErrUncertain)
-			}
-			return owned, err
-		}
-		l := r.locker(d)
-		lease := r.lock(l.Mutex(key, nil))
-		deaf.Store(true)
-		err := lease.Unlock(r.Context())
-		r.wantErr("Unlock", err, transparency.ErrUncertain)
-		if errors.Is(err, lock.ErrLost) {
-			r.Errorf("Unlock = %v, want no claim of a loss", err)
-		}
-		r.wantErr("Err", lease.Err(), lock.ErrReleased)
-		c := r.lock(l.Mutex(key, nil)) // the same process, another lease
-		deaf.Store(false)
-		if err := lease.Unlock(r.Context()); err != nil {
-			r.Errorf("Unlock again = %v, want nil", err)
-		}
-		r.taken()
-		r.eventually("the Locker stops trying", 3*time.Second, func() bool { return l.Stats().Undoing == 0 })
-		r.unlock(c)
-	}},
-	{name: "Unlock by two at once", fn: func(r *run) {
-		d := &faulty{Driver: r.connect()}
-		var asked atomic.Int32
-		overtaken := make(chan struct{})
-		d.release = func(ctx context.Context, key, token string) (bool, error) {
-			if asked.Add(1) == 1 {
-				<-overtaken
-			} else {
-				defer close(overtaken)
-			}
-			return d.Driver.Release(ctx, key, token)
-		}
-		lease := r.lock(r.locker(d).Mutex(key, nil))
-		first := make(chan error)
-		go func() { first <- lease.Unlock(r.Context()) }()
-		r.eventually("the first release", time.Second, func() bool { return asked.Load() == 1 })
-		r.unlock(lease)
-		if err := <-first; err != nil {
-			r.Errorf("Unlock that was overtaken = %v, want nil", err)
-		}
-		r.wantErr("Err", lease.Err(), lock.ErrReleased)
-	}},
 	{name: "an error without a class means that the outcome is unknown", fn: func(r *run) {
 		bare := errors.New("test")
 		d := &faulty{Driver: r.connect()}
@@ -300,29 +250,6 @@ var faultChecks = []check{
 		r.eventually("all is undone", 3*time.Second, func() bool { return l.Stats().Undoing == 0 })
 		r.free(0)
 		r.granted(d.Driver, r.claim("other"))
-	}},
-	{name: "a release that was not made is made later", fn: func(r *run) {
-		d := &faulty{Driver: r.connect()}
-		var away atomic.Bool
-		d.release = func(ctx context.Context, key, token string) (bool, error) {
-			if away.Load() {
-				return false, errGone
-			}
-			return d.Driver.Release(ctx, key, token)
-		}
-		l := r.locker(d)
-		lease := r.lock(l.Mutex(key, &lock.MutexOptions{TTL: 10 * r.ttl}))
-		away.Store(true)
-		err := lease.Unlock(r.Context())
-		if !transparency.Retryable(err) {
-			r.Errorf("Unlock = %v, want a retryable error", err)
-		}
-		time.Sleep(r.ttl / 6)
-		away.Store(false)
-		r.free(2 * time.Second)
-		if err := lease.Unlock(r.Context()); err != nil {
-			r.Errorf("Unlock again = %v, want nil", err)
-		}
 	}},
 	{name: "LK-10 trouble shorter than the lease", fn: func(r *run) {
 		d := &faulty{Driver: r.connect()}
@@ -381,17 +308,6 @@ var faultChecks = []check{
 			r.Errorf("Stats = %+v, want nothing renewed any more", s)
 		}
 		r.free(0)
-	}},
-	{name: "Unlock of a key that was taken away", fn: func(r *run) {
-		d := &faulty{Driver: r.connect()}
-		lease := r.lock(r.locker(d).Mutex(key, nil))
-		r.release(d.Driver, *d.last.Load(), true)
-		b := r.lock(r.locker(r.connect()).Mutex(key, nil))
-		r.wantErr("Unlock", lease.Unlock(r.Context()), lock.ErrLost)
-		r.wantErr("Unlock again", lease.Unlock(r.Context()), lock.ErrLost)
-		r.wantErr("Err", lease.Err(), lock.ErrLost)
-		r.taken()
-		r.unlock(b)
 	}},
 	{name: "a lease that was lost is in nobody's way", fn: func(r *run) {
 		d := &faulty{Driver: r.connect()}

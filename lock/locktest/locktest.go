@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -61,8 +62,7 @@ type check struct {
 	fn       func(r *run)
 }
 
-var checks = append(append(append(append(
-	driverChecks, lineChecks...), leaseChecks...), faultChecks...), waitChecks...)
+var checks = slices.Concat(driverChecks, lineChecks, leaseChecks, faultChecks, unlockChecks, waitChecks)
 
 // A reporter is what the checks need of a [testing.T]; the suite's own tests
 // put a recorder in its place.
