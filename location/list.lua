@@ -9,8 +9,9 @@
 --           void        when one came after all leases had run out, in ms
 -- ARGV  1 the version that the caller knows
 -- Reply nothing, if the service is not known; else the version, the epoch, 1
---       if it is empty on purpose, ms since it was void or 0, and, unless the
---       version is the one known, the endpoints, without their tokens.
+--       if it is empty on purpose, ms since it was void (0 for an hour or more),
+--       and, unless the version is the one known, the endpoints, without their
+--       tokens.
 --
 -- Between two changes of the generation leases can only run out, so that with
 -- the same number of them they are the same.
@@ -24,7 +25,7 @@ if not meta[1] and count == 0 then
 end
 local version = (meta[1] or '') .. '/' .. (meta[2] or '') .. '/' .. count
 local void = 0
-if meta[4] then
+if meta[4] and tonumber(meta[4]) <= now and now - meta[4] < 3600000 then
   void = math.max(now - meta[4], 1)
 end
 local emptied = '0'

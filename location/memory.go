@@ -62,7 +62,7 @@ func (d *MemoryDriver) Register(ctx context.Context, service string, in Instance
 			s.gone[old.Token] = now.Add(goneFor)
 		}
 		same := ok && now.Before(old.expires) && old.Token == in.Token && old.Endpoint.equal(in.Endpoint)
-		if s.prune(now) && len(s.instances) == 0 {
+		if s.prune(now); s.epoch != "" && len(s.instances) == 0 && !s.emptied {
 			s.void = now
 		}
 		in.Endpoint = in.Endpoint.clone()

@@ -174,7 +174,7 @@ func parseListing(reply any, known string) (Listing, error) {
 		return Listing{}, invalid("the reply has %d fields, want 4", len(texts))
 	}
 	void, err := strconv.ParseInt(texts[3], 10, 64)
-	if err != nil || void < 0 || void > knownFor.Milliseconds() {
+	if err != nil || void < 0 || void > time.Hour.Milliseconds() {
 		return Listing{}, invalid("the reply has a time that is none")
 	}
 	l := Listing{

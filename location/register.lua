@@ -28,17 +28,6 @@ local function keep(key, ttl)
   end
 end
 
--- prune removes leases that have run out, and reports whether there were any.
-local function prune()
-  local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 1000)
-  if #ids == 0 then
-    return false
-  end
-  redis.call('ZREM', KEYS[1], unpack(ids))
-  redis.call('HDEL', KEYS[2], unpack(ids))
-  return true
-end
-
 local id, token, ttl = ARGV[1], ARGV[2], tonumber(ARGV[5])
 local score = tonumber(redis.call('ZSCORE', KEYS[1], id) or 0)
 local held = score > now and redis.call('HGET', KEYS[2], id)
@@ -51,13 +40,20 @@ if held and holder ~= token then
   if ARGV[8] ~= '1' then
     return 2
   end
+  redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', now)
   redis.call('ZADD', KEYS[4], now + ARGV[7], holder or '')
   keep(KEYS[4], tonumber(ARGV[7]))
 end
 
 local value = token .. ' ' .. ARGV[9]
 local same = held == value
-if prune() and redis.call('ZCARD', KEYS[1]) == 0 then
+local ended = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 1000)
+if #ended > 0 then
+  redis.call('ZREM', KEYS[1], unpack(ended))
+  redis.call('HDEL', KEYS[2], unpack(ended))
+end
+local meta = redis.call('HMGET', KEYS[3], 'epoch', 'emptied')
+if meta[1] and not meta[2] and redis.call('ZCARD', KEYS[1]) == 0 then
   redis.call('HSET', KEYS[3], 'void', now)
 end
 redis.call('ZADD', KEYS[1], now + ttl, id)

@@ -52,9 +52,11 @@ type Change struct {
 // A Registration is an instance that is kept registered. It is safe for
 // concurrent use.
 type Registration struct {
-	r       *Registry
-	service string
-	in      Instance
+	r        *Registry
+	service  string
+	endpoint Endpoint
+	ttl      time.Duration
+	token    *string // behind a pointer, because fmt prints the strings in unexported fields
 
 	ctx    context.Context // of the loop
 	cancel context.CancelFunc
@@ -80,7 +82,10 @@ type link struct {
 // supervise starts the loop of an instance that is registered since an attempt
 // that was sent then.
 func (r *Registry) supervise(service string, in Instance, sent time.Time) *Registration {
-	g := &Registration{r: r, service: service, in: in, valid: sent.Add(in.TTL)}
+	g := &Registration{
+		r: r, service: service, endpoint: in.Endpoint, ttl: in.TTL, token: &in.Token,
+		valid: sent.Add(in.TTL),
+	}
 	g.ctx, g.cancel = context.WithCancel(r.ctx)
 	g.now = &link{Change: Change{State: StateRegistered, At: time.Now()}, done: make(chan struct{})}
 	g.timer = time.AfterFunc(time.Until(g.valid), g.expire)
@@ -93,12 +98,14 @@ func (r *Registry) supervise(service string, in Instance, sent time.Time) *Regis
 	return g
 }
 
+func (g *Registration) instance() Instance { return Instance{g.endpoint, *g.token, g.ttl} }
+
 // keep sends heartbeats until the registration ends. The first comes anywhere
 // within the interval, so that instances that were started together are not
 // heard from together.
 func (g *Registration) keep() {
 	defer g.r.tasks.Done()
-	interval := g.in.TTL / 3
+	interval := g.ttl / 3
 	timer := time.NewTimer(rand.N(interval) + 1)
 	defer timer.Stop()
 	for failures := 0; ; {
@@ -108,28 +115,32 @@ func (g *Registration) keep() {
 			return
 		}
 		wait := interval*9/10 + rand.N(interval/5)
-		if err := g.beat(); err != nil {
-			wait = retryPolicy(g.in.TTL).Delay(failures)
-			failures++
-		} else {
+		if err := g.beat(); err == nil {
 			failures = 0
+		} else if failures++; failures <= quickRetries {
+			wait = retryPolicy(g.ttl).Delay(failures - 1)
 		}
 		timer.Reset(wait)
 	}
 }
 
+// quickRetries is how many heartbeats that failed are tried again sooner than
+// the next would come. After that the outage is a long one, and the ordinary
+// pace is the one at which instances that come back are the best spread.
+const quickRetries = 5
+
 // beat renews the lease, or makes it again.
 func (g *Registration) beat() error {
-	ctx, cancel := context.WithTimeout(g.ctx, min(g.r.opts.Timeout, max(g.in.TTL/3, MinTTL)))
+	ctx, cancel := context.WithTimeout(g.ctx, min(g.r.opts.Timeout, max(g.ttl/3, MinTTL)))
 	defer cancel()
 	sent := time.Now()
-	err := g.r.driver.Renew(ctx, g.service, g.in)
+	err := g.r.driver.Renew(ctx, g.service, g.instance())
 	again := errors.Is(err, ErrLost)
 	if again {
 		g.lose(fmt.Errorf("%w: the registry does not know the instance any more", ErrLost))
 		sent = time.Now()
 		// Never a takeover: who has the id now came later.
-		err = g.r.driver.Register(ctx, g.service, g.in, false)
+		err = g.r.driver.Register(ctx, g.service, g.instance(), false)
 	}
 	g.r.countBeat(again, err)
 	switch {
@@ -141,7 +152,7 @@ func (g *Registration) beat() error {
 		g.mu.Lock()
 		g.trouble = err
 		g.mu.Unlock()
-		g.r.opts.Logger.Debug("location: heartbeat failed", "service", g.service, "instance", g.in.Endpoint.ID, "error", err)
+		g.r.opts.Logger.Debug("location: heartbeat failed", "service", g.service, "instance", g.endpoint.ID, "error", err)
 		return err
 	default:
 		g.confirm(sent)
@@ -169,11 +180,11 @@ func (g *Registration) confirm(sent time.Time) {
 	if g.now.State.last() {
 		return
 	}
-	g.valid, g.trouble = sent.Add(g.in.TTL), nil
+	g.valid, g.trouble = sent.Add(g.ttl), nil
 	g.timer.Reset(time.Until(g.valid))
 	if g.now.State == StateLost {
 		g.change(StateRegistered, nil)
-		g.r.opts.Logger.Info("location: registration restored", "service", g.service, "instance", g.in.Endpoint.ID)
+		g.r.opts.Logger.Info("location: registration restored", "service", g.service, "instance", g.endpoint.ID)
 	}
 }
 
@@ -197,7 +208,7 @@ func (g *Registration) lose(err error) {
 	defer g.mu.Unlock()
 	if g.now.State == StateRegistered {
 		g.change(StateLost, err)
-		g.r.opts.Logger.Warn("location: registration lost", "service", g.service, "instance", g.in.Endpoint.ID, "error", err)
+		g.r.opts.Logger.Warn("location: registration lost", "service", g.service, "instance", g.endpoint.ID, "error", err)
 	}
 }
 
@@ -234,7 +245,7 @@ func (g *Registration) present() *link {
 func (g *Registration) Service() string { return g.service }
 
 // Endpoint returns the endpoint as it is registered, with its ID.
-func (g *Registration) Endpoint() Endpoint { return g.in.Endpoint.clone() }
+func (g *Registration) Endpoint() Endpoint { return g.endpoint.clone() }
 
 // State returns the present state.
 func (g *Registration) State() State { return g.present().State }
@@ -270,7 +281,7 @@ func (g *Registration) WaitVisible(ctx context.Context) error {
 	for s, err := range g.r.Watch(watch, g.service) {
 		last = err
 		for _, e := range s.endpoints {
-			if e.ID == g.in.Endpoint.ID && !s.stale {
+			if e.ID == g.endpoint.ID && !s.stale {
 				return nil
 			}
 		}
@@ -306,7 +317,7 @@ func (g *Registration) deregister(ctx context.Context) error {
 	if nothing {
 		return nil
 	}
-	err := g.r.driver.Deregister(ctx, g.service, g.in)
+	err := g.r.driver.Deregister(ctx, g.service, g.instance())
 	if err == nil {
 		g.mu.Lock()
 		g.released = true
@@ -317,12 +328,12 @@ func (g *Registration) deregister(ctx context.Context) error {
 	if err == nil {
 		g.r.wakeService(g.service)
 	} else if !isFinal(err) {
-		g.r.undo(g.service, g.in)
+		g.r.undo(g.service, g.instance())
 	}
 	return err
 }
 
 // Format prints the registration, for every verb, without its token.
 func (g *Registration) Format(s fmt.State, _ rune) {
-	fmt.Fprintf(s, "location.Registration{%q %q %v, %v}", g.service, g.in.Endpoint.ID, g.in.Endpoint, g.State())
+	fmt.Fprintf(s, "location.Registration{%q %q %v, %v}", g.service, g.endpoint.ID, g.endpoint, g.State())
 }

@@ -21,7 +21,7 @@ type undoing struct {
 // there are any.
 type undoer struct {
 	running bool
-	list    []undoing
+	list    []*undoing // pointers, whose tokens fmt does not print
 }
 
 // maxUndoing bounds the list. What does not fit is left to its TTL.
@@ -32,7 +32,7 @@ func (r *Registry) undo(service string, in Instance) {
 	if len(r.undoer.list) >= maxUndoing {
 		return
 	}
-	r.undoer.list = append(r.undoer.list, undoing{service, in, time.Now().Add(in.TTL)})
+	r.undoer.list = append(r.undoer.list, &undoing{service, in, time.Now().Add(in.TTL)})
 	if !r.undoer.running && !r.closed { // else Close does it
 		r.undoer.running = true
 		r.tasks.Add(1)
@@ -43,8 +43,8 @@ func (r *Registry) undo(service string, in Instance) {
 func (r *Registry) undoAll() {
 	defer r.tasks.Done()
 	for failures := 0; ; {
-		u, ok := r.nextUndoing()
-		if !ok {
+		u := r.nextUndoing()
+		if u == nil {
 			return
 		}
 		ctx, cancel := context.WithTimeout(r.ctx, r.opts.Timeout)
@@ -62,17 +62,17 @@ func (r *Registry) undoAll() {
 	}
 }
 
-func (r *Registry) nextUndoing() (undoing, bool) {
+func (r *Registry) nextUndoing() *undoing {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	d := &r.undoer
 	if len(d.list) == 0 || r.closed {
 		d.running = false
-		return undoing{}, false
+		return nil
 	}
 	u := d.list[0]
 	d.list = d.list[1:]
-	return u, true
+	return u
 }
 
 // deregisterAll ends what is registered and tries once what is still to be
@@ -91,7 +91,7 @@ func (r *Registry) deregisterAll() {
 	r.mu.Unlock()
 	for _, g := range regs {
 		g.end(StateDeregistered, ErrDeregistered)
-		work = append(work, undoing{service: g.service, in: g.in})
+		work = append(work, &undoing{service: g.service, in: g.instance()})
 	}
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, atOnce)

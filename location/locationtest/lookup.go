@@ -1,0 +1,304 @@
+package locationtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-transparency/transparency"
+	"github.com/go-transparency/transparency/location"
+)
+
+var errDown = fmt.Errorf("%w: connection refused", transparency.ErrUnavailable)
+
+var lookupChecks = []check{
+	{"LO-9 an unknown service is told at once and is not empty", false, func(r *run) {
+		reg := r.registry(nil)
+		start := time.Now()
+		s, err := reg.Resolve(r.Context(), service)
+		r.wantErr("Resolve", err, location.ErrUnknownService)
+		if errors.Is(err, location.ErrNoInstances) || transparency.Retryable(err) || s.Len() != 0 {
+			r.Errorf("Resolve = %v, %v, want unknown and nothing else", s, err)
+		}
+		if took := time.Since(start); took > r.slack() {
+			r.Errorf("Resolve took %v", took)
+		}
+		if n := reg.Stats().Services; n != 0 {
+			r.Errorf("%d services are remembered, want none", n)
+		}
+	}},
+	{"LO-25 one service has one name in many spellings", false, func(r *run) {
+		reg := r.registry(nil)
+		if _, err := reg.Register(r.Context(), "User_Service.", at(1)); err != nil {
+			r.Fatalf("Register error = %v", err)
+		}
+		r.wantSnapshot("Resolve", r.resolve(reg), false, 1)
+		for _, bad := range []string{"", ".", "a/b", "*", "{x}", "-a", "a..b", "a b", "http://u:hush@h", "é"} {
+			_, err := reg.Resolve(r.Context(), bad)
+			r.wantErr(fmt.Sprintf("Resolve(%q)", bad), err, transparency.ErrInvalid)
+			_, err = reg.Register(r.Context(), bad, at(1))
+			r.wantErr(fmt.Sprintf("Register(%q)", bad), err, transparency.ErrInvalid)
+		}
+	}},
+	{"Resolve sees what was registered before it was called", false, func(r *run) {
+		a, b := r.registry(nil), r.registry(nil)
+		for i := range 10 {
+			g := r.register(a, i)
+			r.wantSnapshot("Resolve", r.resolve(b), false, i)
+			if err := g.Deregister(r.Context()); err != nil {
+				r.Errorf("Deregister error = %v", err)
+			}
+		}
+	}},
+	{"Resolve in a crowd is newer than its question", false, func(r *run) {
+		reg := r.registry(nil)
+		var wg sync.WaitGroup
+		for i := range 20 {
+			wg.Go(func() {
+				g, err := reg.Register(r.Context(), service, at(i))
+				if err != nil {
+					r.Errorf("Register error = %v", err)
+					return
+				}
+				s, err := reg.Resolve(r.Context(), service)
+				if err != nil {
+					r.Errorf("Resolve error = %v", err)
+				}
+				for e := range s.All() {
+					if e.ID == g.Endpoint().ID {
+						return
+					}
+				}
+				r.Errorf("Resolve = %v without the instance registered before", s)
+			})
+		}
+		wg.Wait()
+	}},
+	{"LO-8 the last one's deregistration empties at once", false, func(r *run) {
+		d := r.connect()
+		reg := r.registry(nil)
+		a, b := r.instance(1), r.instance(2)
+		r.put(d, a, b)
+		r.wantSnapshot("Resolve", r.resolve(reg), false, 1, 2)
+		r.remove(d, a)
+		r.wantSnapshot("Resolve", r.resolve(reg), false, 2)
+		r.remove(d, b)
+		s, err := reg.Resolve(r.Context(), service)
+		r.wantErr("Resolve", err, location.ErrNoInstances)
+		if s.Len() != 0 || s.Stale() || s.AsOf().IsZero() || errors.Is(err, location.ErrUnknownService) {
+			r.Errorf("Resolve = %v as of %v, want an empty snapshot that has a time", s, s.AsOf())
+		}
+	}},
+	{"LO-8 when all leases run out the last known are served until MaxStale", true, func(r *run) {
+		d := r.connect()
+		reg := r.registryWith(nil, location.Options{MaxStale: time.Minute})
+		r.put(d, r.instance(1), r.instance(2))
+		fresh := r.resolve(reg)
+		time.Sleep(r.ttl + time.Millisecond)
+		s := r.resolve(reg)
+		r.wantSnapshot("Resolve", s, true, 1, 2)
+		if !s.AsOf().Equal(fresh.AsOf()) {
+			r.Errorf("AsOf = %v, want that of the last answer, %v", s.AsOf(), fresh.AsOf())
+		}
+		time.Sleep(50 * time.Second)
+		r.wantSnapshot("Resolve", r.resolve(reg), true, 1, 2)
+		time.Sleep(10 * time.Second)
+		_, err := reg.Resolve(r.Context(), service)
+		r.wantErr("Resolve after MaxStale", err, location.ErrNoInstances)
+	}},
+	{"LO-6 while the store does not answer the last known are served until MaxStale", true, func(r *run) {
+		f := &faulty{Driver: r.connect()}
+		reg := r.registryWith(f, location.Options{MaxStale: time.Minute})
+		ever := r.registryWith(f, location.Options{MaxStale: -1})
+		var ins []location.Instance
+		for i := range 5 {
+			ins = append(ins, r.instance(i))
+		}
+		r.put(f, ins...)
+		fresh := r.resolve(reg)
+		r.resolve(ever)
+		f.down(errDown)
+		for range 5 {
+			time.Sleep(10 * time.Second)
+			s := r.resolve(reg)
+			r.wantSnapshot("Resolve", s, true, 0, 1, 2, 3, 4)
+			if !s.AsOf().Equal(fresh.AsOf()) {
+				r.Errorf("AsOf = %v, want that of the last answer, %v", s.AsOf(), fresh.AsOf())
+			}
+		}
+		time.Sleep(10 * time.Second)
+		_, err := reg.Resolve(r.Context(), service)
+		r.wantErr("Resolve after MaxStale", err, transparency.ErrUnavailable)
+		if errors.Is(err, location.ErrNoInstances) || errors.Is(err, location.ErrUnknownService) {
+			r.Errorf("Resolve error = %v, want unavailable only", err)
+		}
+		time.Sleep(100 * time.Hour)
+		r.wantSnapshot("Resolve of who keeps for ever", r.resolve(ever), true, 0, 1, 2, 3, 4)
+		f.down(nil)
+		in := r.instance(7)
+		r.put(f, in)
+		r.wantSnapshot("Resolve after the outage", r.resolve(reg), false, 7)
+	}},
+	{"LO-6 a store that hangs holds up nobody who can be served", true, func(r *run) {
+		f := &faulty{Driver: r.connect()}
+		reg := r.registry(f)
+		in := r.instance(1)
+		in.TTL = time.Hour
+		r.put(f, in)
+		r.resolve(reg)
+		f.spoil(func() {
+			f.list = func(ctx context.Context, _, _ string) (location.Listing, error) {
+				<-ctx.Done()
+				return location.Listing{}, fmt.Errorf("%w: %w", transparency.ErrUnavailable, ctx.Err())
+			}
+		})
+		r.wantSnapshot("Resolve", r.resolve(reg), true, 1) // finds out
+		before, _ := f.counts()
+		start := time.Now()
+		for range 1000 {
+			time.Sleep(10 * time.Millisecond)
+			asked := time.Now()
+			r.wantSnapshot("Resolve", r.resolve(reg), true, 1)
+			if took := time.Since(asked); took > 0 {
+				r.Fatalf("Resolve took %v while the store is known to hang", took)
+			}
+		}
+		after, _ := f.counts()
+		if n := after - before; n > int(time.Since(start)/time.Second)+1 {
+			r.Errorf("asked %d times in %v, want at most once a second", n, time.Since(start))
+		}
+		f.down(nil)
+		r.eventually("fresh again", 4*time.Second, func() bool { return !r.resolve(reg).Stale() })
+	}},
+	{"nothing known and no answer is unavailable", false, func(r *run) {
+		f := &faulty{Driver: r.connect()}
+		f.down(errors.New("no class"))
+		_, err := r.registry(f).Resolve(r.Context(), service)
+		r.wantErr("Resolve", err, transparency.ErrUnavailable)
+	}},
+	{"a context that ends is answered at once", false, func(r *run) {
+		f := &faulty{Driver: r.connect()}
+		reg := r.registry(f)
+		f.spoil(func() {
+			f.list = func(ctx context.Context, _, _ string) (location.Listing, error) {
+				<-ctx.Done()
+				return location.Listing{}, ctx.Err()
+			}
+		})
+		ctx, cancel := context.WithTimeout(r.Context(), 20*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		_, err := reg.Resolve(ctx, service)
+		r.wantErr("Resolve", err, context.DeadlineExceeded, transparency.ErrUnavailable)
+		if took := time.Since(start); took > 20*time.Millisecond+r.slack() {
+			r.Errorf("Resolve took %v", took)
+		}
+		_, err = reg.Resolve(ctx, service)
+		r.wantErr("Resolve", err, context.DeadlineExceeded)
+	}},
+	{"a store that lost all fills again without a rush on the first", true, func(r *run) {
+		f := &faulty{Driver: r.connect()}
+		reg := r.registry(f)
+		a, b, c := r.instance(1), r.instance(2), r.instance(3)
+		r.put(f, a, b, c)
+		r.resolve(reg)
+		listing := location.Listing{Version: "new/1", Known: true, Epoch: "new"}
+		f.spoil(func() {
+			f.list = func(context.Context, string, string) (location.Listing, error) { return listing, nil }
+		})
+		listing.Endpoints = []location.Endpoint{a.Endpoint}
+		s := r.resolve(reg)
+		r.wantSnapshot("Resolve with one back", s, true, 1, 2, 3)
+		listing.Version, listing.Endpoints = "new/2", []location.Endpoint{a.Endpoint, b.Endpoint}
+		r.wantSnapshot("Resolve with two back", r.resolve(reg), true, 1, 2, 3)
+		listing.Version, listing.Endpoints = "new/3", []location.Endpoint{b.Endpoint}
+		r.wantSnapshot("Resolve with one back and gone", r.resolve(reg), true, 2, 3)
+		time.Sleep(r.ttl)
+		listing.Same = true
+		r.wantSnapshot("Resolve after the wait", r.resolve(reg), false, 2)
+		listing = location.Listing{}
+		r.wantSnapshot("Resolve after another loss", r.resolve(reg), true, 2)
+		listing = location.Listing{Version: "new/4", Known: true, Epoch: "new", Emptied: true}
+		_, err := reg.Resolve(r.Context(), service)
+		r.wantErr("Resolve of what was emptied", err, location.ErrNoInstances)
+	}},
+	{"instances come back one by one after all leases ran out", true, func(r *run) {
+		d := r.connect()
+		reg := r.registry(nil)
+		a, b, c := r.instance(1), r.instance(2), r.instance(3)
+		r.put(d, a, b, c)
+		r.resolve(reg)
+		time.Sleep(2 * r.ttl)
+		r.put(d, b)
+		r.wantSnapshot("Resolve with one back", r.resolve(reg), true, 1, 2, 3)
+		time.Sleep(r.ttl / 2)
+		r.put(d, a, b)
+		r.wantSnapshot("Resolve with two back", r.resolve(reg), true, 1, 2, 3)
+		time.Sleep(r.ttl / 4)
+		r.wantSnapshot("Resolve after the wait", r.resolve(reg), false, 1, 2)
+	}},
+	{"a successor of a single instance is alone", true, func(r *run) {
+		d := r.connect()
+		reg := r.registry(nil)
+		r.put(d, r.instance(1))
+		r.resolve(reg)
+		time.Sleep(2 * r.ttl)
+		r.put(d, r.instance(2))
+		r.wantSnapshot("Resolve", r.resolve(reg), false, 2)
+	}},
+	{"the services that are remembered have a bound", false, func(r *run) {
+		d := r.connect()
+		reg := r.registryWith(nil, location.Options{MaxServices: 3})
+		for i := range 10 {
+			in := r.instance(i)
+			in.TTL = time.Minute
+			name := fmt.Sprint("service-", i)
+			if err := d.Register(r.Context(), name, in, false); err != nil {
+				r.Fatalf("Register error = %v", err)
+			}
+			if _, err := reg.Resolve(r.Context(), name); err != nil {
+				r.Errorf("Resolve(%q) error = %v", name, err)
+			}
+		}
+		if n := reg.Stats().Services; n != 3 {
+			r.Errorf("%d services are remembered, want 3", n)
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		var watches []<-chan seen
+		for i := range 3 {
+			watches = append(watches, r.events(ctx, location.Watch(ctx, reg, fmt.Sprint("service-", i))))
+			r.next("watch", watches[i], 10*r.slack())
+		}
+		_, err := reg.Resolve(r.Context(), "service-9")
+		r.wantErr("Resolve of a fourth", err, transparency.ErrRejected)
+		cancel()
+		for _, w := range watches {
+			for range w {
+			}
+		}
+		if _, err := reg.Resolve(r.Context(), "service-9"); err != nil {
+			r.Errorf("Resolve when nobody watches error = %v, want nil", err)
+		}
+	}},
+	{"snapshots share nothing", false, func(r *run) {
+		d := r.connect()
+		in := r.instance(1)
+		in.Endpoint.Meta = map[string]string{"k": "v"}
+		r.put(d, in)
+		in.Endpoint.Meta["k"] = "changed"
+		reg := r.registry(nil)
+		s := r.resolve(reg)
+		s.At(0).Meta["k"] = "changed"
+		for e := range s.All() {
+			if e.Meta["k"] != "v" {
+				r.Errorf("Meta = %v, want it as it was", e.Meta)
+			}
+			e.Meta["k"] = "changed"
+		}
+		if e := r.resolve(reg).At(0); e.Meta["k"] != "v" {
+			r.Errorf("Meta of the next snapshot = %v, want it as it was", e.Meta)
+		}
+	}},
+}

@@ -1,0 +1,429 @@
+package locationtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-transparency/transparency"
+	"github.com/go-transparency/transparency/location"
+)
+
+// changes follows the changes of a registration in the background. The channel
+// is closed when they end.
+func (r *run) changes(g *location.Registration) <-chan location.Change {
+	ch := make(chan location.Change, 100)
+	ctx, cancel := context.WithCancel(r.Context())
+	done := make(chan struct{})
+	r.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	go func() {
+		defer close(done)
+		defer close(ch)
+		for c := range g.Changes(ctx) {
+			ch <- c
+		}
+	}()
+	return ch
+}
+
+func (r *run) wantChange(ch <-chan location.Change, within time.Duration, want location.State, why ...error) location.Change {
+	r.Helper()
+	select {
+	case c := <-ch:
+		if c.State != want || (c.Err == nil) != (want == location.StateRegistered) {
+			r.Errorf("change = %v, %v, want %v", c.State, c.Err, want)
+		}
+		r.wantErr("change", c.Err, why...)
+		return c
+	case <-time.After(within):
+		r.Fatalf("no change to %v within %v", want, within)
+	}
+	return location.Change{}
+}
+
+var registrationChecks = []check{
+	{"a registration outlives its TTL", true, func(r *run) {
+		g := r.register(r.registry(nil), 1)
+		other := r.registry(nil)
+		for range 50 {
+			time.Sleep(r.ttl / 5)
+			r.wantSnapshot("Resolve", r.resolve(other), false, 1)
+		}
+		if g.State() != location.StateRegistered || g.Err() != nil || g.Service() != service || g.Endpoint().ID != at(1).ID {
+			r.Errorf("registration = %v, %v, want it registered", g, g.Err())
+		}
+	}},
+	{"an instance without an id is given one", false, func(r *run) {
+		reg := r.registry(nil)
+		ids := map[string]bool{}
+		for i := range 3 {
+			ep := at(i)
+			ep.ID = ""
+			g, err := reg.Register(r.Context(), service, ep)
+			if err != nil {
+				r.Fatalf("Register error = %v", err)
+			}
+			ids[g.Endpoint().ID] = true
+		}
+		if len(ids) != 3 || ids[""] {
+			r.Errorf("ids = %v, want three", ids)
+		}
+	}},
+	{"LO-14 an endpoint that cannot be one is refused", false, func(r *run) {
+		reg := r.registry(nil)
+		for _, bad := range []location.Endpoint{
+			{}, {Host: "h"}, {Port: 80}, {Host: "h:80", Port: 80}, {Host: "[::1]", Port: 80}, {Host: "0.0.0.0", Port: 80},
+			{Host: "256.1.1.1", Port: 80}, {Host: "h", Port: 80, Scheme: "1"}, {Host: "u:hush@h", Port: 80},
+			{Host: "h", Port: 80, ID: "a b"}, {Host: "h", Port: 80, Zone: "\x00"}, {Host: "h", Port: 80, Meta: map[string]string{"a": "\xff"}},
+		} {
+			_, err := reg.Register(r.Context(), service, bad)
+			r.wantErr(fmt.Sprintf("Register(%v)", bad), err, transparency.ErrInvalid)
+		}
+		if _, err := reg.Resolve(r.Context(), service); !errors.Is(err, location.ErrUnknownService) {
+			r.Errorf("Resolve error = %v, want unknown", err)
+		}
+	}},
+	{"LO-1 after an outage of any length the instance is back by itself", true, func(r *run) {
+		f := &faulty{Driver: r.connect()}
+		reg := r.registry(f)
+		g := r.register(reg, 1)
+		other := r.registry(nil)
+		ch := r.changes(g)
+		r.wantChange(ch, r.slack(), location.StateRegistered)
+		for _, outage := range []time.Duration{2 * r.ttl, 20 * r.ttl, 1000 * r.ttl} {
+			f.down(errDown)
+			began := time.Now()
+			c := r.wantChange(ch, r.ttl+r.slack(), location.StateLost, location.ErrLost, transparency.ErrUnavailable)
+			if took := c.At.Sub(began); took < r.ttl/2 {
+				r.Errorf("lost after %v, which the lease outlasts", took)
+			}
+			r.wantErr("Err", g.Err(), location.ErrLost)
+			if s := reg.Stats(); s.Lost != 1 || s.RenewalsFailed == 0 {
+				r.Errorf("Stats = %+v, want one lost", s)
+			}
+			time.Sleep(outage)
+			if _, err := other.Resolve(r.Context(), service); err == nil && !r.resolve(other).Stale() {
+				r.Errorf("Resolve in the outage is not stale")
+			}
+			f.down(nil)
+			r.wantChange(ch, 2*r.ttl/3, location.StateRegistered)
+			r.wantSnapshot("Resolve", r.resolve(other), false, 1)
+		}
+		if err := g.Err(); err != nil {
+			r.Errorf("Err = %v, want nil", err)
+		}
+	}},
+	{"LO-1 a store that forgot is told again", true, func(r *run) {
+		d := r.connect()
+		f := &faulty{Driver: d}
+		g := r.register(r.registry(f), 1)
+		ch := r.changes(g)
+		r.wantChange(ch, r.slack(), location.StateRegistered)
+		lost := false
+		f.spoil(func() {
+			f.renew = func(ctx context.Context, name string, in location.Instance) error {
+				if !lost {
+					lost = true
+					return location.ErrLost
+				}
+				return d.Renew(ctx, name, in)
+			}
+		})
+		r.wantChange(ch, r.ttl, location.StateLost, location.ErrLost)
+		r.wantChange(ch, r.slack(), location.StateRegistered)
+		time.Sleep(5 * r.ttl)
+		r.wantSnapshot("Resolve", r.resolve(r.registry(nil)), false, 1)
+	}},
+	{"trouble shorter than the TTL is survived", true, func(r *run) {
+		f := &faulty{Driver: r.connect()}
+		g := r.register(r.registry(f), 1)
+		for range 5 {
+			f.down(errDown)
+			time.Sleep(r.ttl / 3)
+			f.down(nil)
+			time.Sleep(r.ttl)
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		cancel()
+		for c := range g.Changes(ctx) {
+			r.Errorf("change %v after the context ended", c)
+		}
+		n := 0
+		ch := r.changes(g)
+		r.wantChange(ch, r.slack(), location.StateRegistered)
+		for len(ch) > 0 {
+			n++
+			<-ch
+		}
+		if n > 0 || g.State() != location.StateRegistered {
+			r.Errorf("%d changes, state %v, want registered all along", n, g.State())
+		}
+	}},
+	{"LO-2 who slept through its lease registers again under the same id", true, func(r *run) {
+		d := r.connect()
+		f := &faulty{Driver: d}
+		g := r.register(r.registry(f), 1)
+		ch := r.changes(g)
+		r.wantChange(ch, r.slack(), location.StateRegistered)
+		awake := make(chan struct{})
+		f.spoil(func() {
+			f.renew = func(ctx context.Context, name string, in location.Instance) error {
+				<-awake // the process stands still
+				return d.Renew(r.Context(), name, in)
+			}
+		})
+		time.Sleep(3 * r.ttl)
+		f.down(nil)
+		close(awake)
+		r.wantChange(ch, r.slack(), location.StateLost, location.ErrLost)
+		r.wantChange(ch, r.ttl, location.StateRegistered)
+		r.wantIDs("List", r.list(d, service, "").Endpoints, 1)
+	}},
+	{"LO-2 who slept and was replaced stays out", true, func(r *run) {
+		d := r.connect()
+		f := &faulty{Driver: d}
+		reg := r.registry(f)
+		g := r.register(reg, 1)
+		ch := r.changes(g)
+		r.wantChange(ch, r.slack(), location.StateRegistered)
+		f.down(errDown)
+		time.Sleep(2 * r.ttl)
+		r.wantChange(ch, r.slack(), location.StateLost, location.ErrLost)
+		successor := r.instance(1)
+		successor.TTL = time.Hour
+		successor.Endpoint.Port = 81
+		r.put(d, successor)
+		f.down(nil)
+		r.wantChange(ch, r.ttl, location.StateReplaced, location.ErrInstanceConflict)
+		if _, open := <-ch; open {
+			r.Errorf("a change after the last")
+		}
+		_, before := f.counts()
+		time.Sleep(10 * r.ttl)
+		if _, after := f.counts(); after != before {
+			r.Errorf("%d requests after it was replaced, want none", after-before)
+		}
+		r.wantErr("Err", g.Err(), location.ErrInstanceConflict)
+		if err := g.Deregister(r.Context()); err != nil {
+			r.Errorf("Deregister error = %v, want nil", err)
+		}
+		if l := r.list(d, service, ""); len(l.Endpoints) != 1 || l.Endpoints[0].Port != 81 {
+			r.Errorf("List = %+v, want the successor", l)
+		}
+		if n := reg.Stats().Registrations; n != 0 {
+			r.Errorf("%d registrations are kept, want none", n)
+		}
+	}},
+	{"LO-3 an id that is taken is refused, and taken over when asked", false, func(r *run) {
+		first := r.registry(nil)
+		g := r.register(first, 1)
+		ch := r.changes(g)
+		r.wantChange(ch, r.slack(), location.StateRegistered)
+		_, err := r.registry(nil).Register(r.Context(), service, at(1))
+		r.wantErr("Register", err, location.ErrInstanceConflict)
+		if transparency.Retryable(err) {
+			r.Errorf("Register error = %v, want one that is final", err)
+		}
+		second := r.registryWith(nil, location.Options{Takeover: true})
+		h := r.register(second, 1)
+		r.wantChange(ch, r.ttl+r.slack(), location.StateReplaced, location.ErrInstanceConflict)
+		if err := h.Err(); err != nil {
+			r.Errorf("Err of the second = %v, want nil", err)
+		}
+		r.wantSnapshot("Resolve", r.resolve(first), false, 1)
+	}},
+	{"Register waits for the registry as long as its context lasts", true, func(r *run) {
+		f := &faulty{Driver: r.connect()}
+		f.down(errDown)
+		reg := r.registry(f)
+		ctx, cancel := context.WithTimeout(r.Context(), time.Hour)
+		defer cancel()
+		start := time.Now()
+		_, err := reg.Register(ctx, service, at(1))
+		r.wantErr("Register", err, context.DeadlineExceeded, transparency.ErrUnavailable)
+		if took := time.Since(start); took != time.Hour {
+			r.Errorf("Register took %v, want an hour", took)
+		}
+		time.AfterFunc(time.Minute, func() { f.down(nil) })
+		if _, err := reg.Register(r.Context(), service, at(1)); err != nil {
+			r.Errorf("Register error = %v, want nil", err)
+		}
+		r.wantSnapshot("Resolve", r.resolve(reg), false, 1)
+		denied := fmt.Errorf("%w: NOAUTH", transparency.ErrDenied)
+		f.down(denied)
+		_, err = reg.Register(r.Context(), service, at(2))
+		r.wantErr("Register", err, transparency.ErrDenied)
+	}},
+	{"what a registration that was given up leaves is undone", true, func(r *run) {
+		d := r.connect()
+		f := &faulty{Driver: d}
+		f.spoil(func() {
+			f.register = func(ctx context.Context, name string, in location.Instance, takeover bool) error {
+				err := d.Register(r.Context(), name, in, takeover) // executed, and not answered
+				<-ctx.Done()
+				return fmt.Errorf("%w: %w", transparency.ErrUncertain, errors.Join(err, ctx.Err()))
+			}
+		})
+		reg := r.registry(f)
+		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+		defer cancel()
+		_, err := reg.Register(ctx, service, at(1))
+		r.wantErr("Register", err, context.DeadlineExceeded, transparency.ErrUncertain)
+		r.eventually("it is gone", r.slack(), func() bool { return len(r.list(d, service, "").Endpoints) == 0 })
+	}},
+	{"Deregister takes only its own, once and for all", false, func(r *run) {
+		d := r.connect()
+		reg := r.registry(nil)
+		g, h := r.register(reg, 1), r.register(reg, 2)
+		ch := r.changes(g)
+		r.wantChange(ch, r.slack(), location.StateRegistered)
+		for range 2 {
+			if err := g.Deregister(r.Context()); err != nil {
+				r.Errorf("Deregister error = %v, want nil", err)
+			}
+		}
+		r.wantChange(ch, r.slack(), location.StateDeregistered, location.ErrDeregistered)
+		r.wantIDs("List", r.list(d, service, "").Endpoints, 2)
+		if err := h.Err(); err != nil {
+			r.Errorf("Err of the other = %v, want nil", err)
+		}
+		if n := reg.Stats().Registrations; n != 1 {
+			r.Errorf("%d registrations are kept, want 1", n)
+		}
+	}},
+	{"LO-27 Deregister does not wait for a registry that is down", true, func(r *run) {
+		d := r.connect()
+		f := &faulty{Driver: d}
+		reg := r.registry(f)
+		g, h := r.register(reg, 1), r.register(reg, 2)
+		f.down(errDown)
+		start := time.Now()
+		r.wantErr("Deregister", g.Deregister(r.Context()), transparency.ErrUnavailable)
+		if took := time.Since(start); took > r.slack() {
+			r.Errorf("Deregister took %v", took)
+		}
+		r.wantErr("Err", g.Err(), location.ErrDeregistered)
+		f.down(nil)
+		r.eventually("it is tried again", r.ttl/2, func() bool { return len(r.list(d, service, "").Endpoints) == 1 })
+		if err := g.Deregister(r.Context()); err != nil {
+			r.Errorf("Deregister again error = %v, want nil", err)
+		}
+		f.down(errDown)
+		_ = h.Deregister(r.Context())
+		time.Sleep(r.ttl)
+		r.wantIDs("List after the TTL", r.list(d, service, "").Endpoints)
+		r.eventually("nobody tries any more", r.ttl, func() bool { return reg.Stats().Undoing == 0 })
+		_ = r.register(r.registry(d), 3)
+	}},
+	{"LO-28 WaitVisible returns when the instance can be seen", true, func(r *run) {
+		f := &faulty{Driver: r.connect()}
+		reg := r.registry(f)
+		g := r.register(reg, 1)
+		if err := g.WaitVisible(r.Context()); err != nil {
+			r.Errorf("WaitVisible error = %v, want nil", err)
+		}
+		hidden := r.list(f, service, "")
+		hidden.Version, hidden.Endpoints = "hidden", nil
+		f.spoil(func() {
+			f.list = func(context.Context, string, string) (location.Listing, error) { return hidden, nil }
+		})
+		time.AfterFunc(time.Minute, func() { f.down(nil) })
+		start := time.Now()
+		h := r.register(reg, 2)
+		if err := h.WaitVisible(r.Context()); err != nil {
+			r.Errorf("WaitVisible error = %v, want nil", err)
+		}
+		if took := time.Since(start); took < time.Minute || took > time.Minute+2*r.poll {
+			r.Errorf("WaitVisible took %v, want about a minute", took)
+		}
+		f.down(errDown)
+		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+		defer cancel()
+		time.Sleep(2 * r.ttl)
+		r.wantErr("WaitVisible", h.WaitVisible(ctx), context.DeadlineExceeded)
+		time.AfterFunc(time.Second, func() { _ = h.Deregister(r.Context()) })
+		r.wantErr("WaitVisible", h.WaitVisible(r.Context()), location.ErrDeregistered)
+	}},
+	{"LO-13 heartbeats and returns are spread", true, func(r *run) {
+		const instances = 1000
+		interval := r.ttl / 3
+		d := r.connect()
+		f := &faulty{Driver: d}
+		reg := r.registry(f)
+		for i := range instances {
+			if _, err := reg.Register(r.Context(), service, location.Endpoint{ID: fmt.Sprint(i), Host: fmt.Sprintf("h%d", i), Port: 80}); err != nil {
+				r.Fatalf("Register error = %v", err)
+			}
+		}
+		var mu sync.Mutex
+		var buckets [10]int
+		var start time.Time
+		note := func() {
+			mu.Lock()
+			defer mu.Unlock()
+			if b := int(time.Since(start) * 10 / interval); b < 10 {
+				buckets[b]++
+			}
+		}
+		begin := func(change func()) {
+			mu.Lock()
+			start, buckets = time.Now(), [10]int{}
+			mu.Unlock()
+			f.spoil(change)
+			time.Sleep(interval)
+		}
+		check := func(what string) {
+			mu.Lock()
+			defer mu.Unlock()
+			sum, most := 0, 0
+			for _, n := range buckets {
+				sum, most = sum+n, max(most, n)
+			}
+			if sum < instances*8/10 || most*10 > 2*sum {
+				r.Errorf("%s: %v, want them spread", what, buckets)
+			}
+		}
+		begin(func() {
+			f.renew = func(ctx context.Context, name string, in location.Instance) error {
+				note()
+				return d.Renew(ctx, name, in)
+			}
+		})
+		check("the first heartbeats")
+		f.down(errDown)
+		time.Sleep(10 * r.ttl)
+		begin(func() {
+			f.renew, f.list, f.deregister = nil, nil, nil
+			f.register = func(ctx context.Context, name string, in location.Instance, takeover bool) error {
+				note()
+				return d.Register(ctx, name, in, takeover)
+			}
+		})
+		check("returns after an outage")
+	}},
+	{"registrations do not print their tokens", false, func(r *run) {
+		f := &faulty{Driver: r.connect()}
+		var token string
+		f.spoil(func() {
+			f.register = func(ctx context.Context, name string, in location.Instance, takeover bool) error {
+				token = in.Token
+				return f.Driver.Register(ctx, name, in, takeover)
+			}
+		})
+		reg := r.registry(f)
+		g := r.register(reg, 1)
+		for _, v := range []any{g, reg, struct{ g *location.Registration }{g}, []any{g, reg}} {
+			for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+				if text := fmt.Sprintf(verb, v); strings.Contains(text, token) {
+					r.Errorf("%s printed the token: %s", verb, text)
+				}
+			}
+		}
+	}},
+}
