@@ -50,7 +50,7 @@ type Report struct {
 	TTL      time.Duration // at least a millisecond, as all durations here
 	Vote     bool          // its own calls have opened its breaker
 
-	Gen     uint64        // the generation that Verdict and Probe are about
+	Gen     uint64        // the last generation that it knows; Verdict and Probe are about it
 	Verdict Verdict       // how the probing ended that was granted
 	Probe   time.Duration // for how long it wants to probe; zero means not at all
 

@@ -40,7 +40,7 @@ type Error struct {
 	Policy string
 	// Name is the policy's name, where it has one.
 	Name string
-	// Reason is one of the errors above, or the error of a context.
+	// Reason is one of the errors above, or how the context ended the call.
 	Reason error
 	// Attempts is how many attempts a Retry made, and else zero.
 	Attempts int

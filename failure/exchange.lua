@@ -12,7 +12,7 @@
 --       2 the live instances: a sorted set by the end of their lives, in ms
 --       3 the votes to open: a sorted set of instances likewise
 -- ARGV  1 the instance       2 its TTL in ms          3 1 if it votes to open
---       4 the generation that 5 and 6 are about
+--       4 the last generation that it knows, which 5 and 6 are about
 --       5 the verdict on its probing: 1 close, 2 open again, 0 none
 --       6 for how long it wants to probe, in ms, or 0
 --       7 votes needed       8 share of the live instances that must vote
@@ -73,7 +73,7 @@ else
 end
 redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', text(now))
 local votes = redis.call('ZCARD', KEYS[3])
-if not open and votes > 0 and votes >= tonumber(ARGV[7]) and votes >= ARGV[8] * live then
+if not open and votes > 0 and votes >= tonumber(ARGV[7]) and votes >= ARGV[8] * live - 1e-9 then
   again = 0
   begin(true, ARGV[9] + 0)
   redis.call('DEL', KEYS[3])

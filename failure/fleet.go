@@ -16,6 +16,7 @@ type fleet struct {
 	verdict Verdict
 	gen     uint64 // of the verdict
 	seen    uint64 // the greatest generation seen
+	lost    bool   // the store does not answer
 }
 
 // askWait is what a caller is told to wait for the leave to probe.
@@ -52,13 +53,16 @@ var missPolicy = backoff.Policy{Base: 100 * time.Millisecond, Max: 5 * time.Seco
 // exchange tells the fleet and hears from it, when there is news and else once
 // in a Poll, until ctx ends.
 func (s *SharedBreaker) exchange(ctx context.Context) {
+	// An exchange is not cut short: the driver bounds it, and one that is left
+	// behind would outlive Close.
+	unbroken := context.WithoutCancel(ctx)
 	timer := time.NewTimer(s.opts.Poll)
 	defer timer.Stop()
 	for misses := 0; ; {
 		sent, r := s.local.report()
 		r.Instance, r.TTL = s.id, 3*s.opts.Poll+s.opts.Timeout
 		r.Quorum, r.QuorumRatio = s.opts.Quorum, s.opts.QuorumRatio
-		view, err := s.driver.Exchange(ctx, s.opts.Breaker.Name, r)
+		view, err := s.driver.Exchange(unbroken, s.opts.Breaker.Name, r)
 		if ctx.Err() != nil {
 			return
 		}
@@ -68,7 +72,7 @@ func (s *SharedBreaker) exchange(ctx context.Context) {
 				s.opts.Logger.Warn("failure: the fleet cannot be reached, the breaker is on its own",
 					"breaker", s.opts.Breaker.Name, "error", err)
 			}
-			s.local.leave(false)
+			s.local.leave()
 			if backoff.Sleep(ctx, missPolicy.Delay(misses)) != nil {
 				return
 			}
@@ -118,11 +122,11 @@ func (s *SharedBreaker) listen(ctx context.Context) {
 func (b *LocalBreaker) report() (instant, Report) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	p, f, now := b.phase.Load(), b.fleet, b.now()
-	b.settle(now)
+	f, now := b.fleet, b.now()
+	p := b.settle(now)
 	r := Report{
 		Vote:    p.gen == 0 && p.own && (p.state == StateOpen || p.state == StateHalfOpen),
-		Gen:     p.gen,
+		Gen:     f.seen,
 		OpenFor: b.opts.OpenFor, MaxOpenFor: b.opts.MaxOpenFor,
 	}
 	switch {
@@ -143,12 +147,13 @@ func (b *LocalBreaker) adopt(sent instant, r Report, v View) {
 	if r.Verdict == f.verdict && r.Gen == f.gen {
 		f.verdict = NoVerdict
 	}
-	f.asked = false
+	f.asked, f.lost = false, false
 	p, now := b.phase.Load(), b.now()
 	switch {
 	case p.state == StateForced || p.state == StateDisabled:
 	case v.Gen < f.seen || v.Gen == 0:
 		// The store has lost what it knew.
+		f.verdict = NoVerdict
 		b.stray()
 	case f.verdict != NoVerdict:
 		// What came of the probe is not in this view yet.
@@ -158,45 +163,50 @@ func (b *LocalBreaker) adopt(sent instant, r Report, v View) {
 		}
 		// The lease is counted from before it was asked for, so that it ends
 		// here before another can get it.
-		b.to(&phase{state: StateHalfOpen, window: b.newProbing(), failed: p.failed, gen: v.Gen, own: p.own, until: sent.add(min(v.Probing, b.opts.ProbeTimeout))})
+		b.to(&phase{state: StateHalfOpen, window: b.probing(p), failed: p.failed, gen: v.Gen, own: p.own, until: sent.add(min(v.Probing, b.opts.ProbeTimeout))})
 	case v.Open:
 		wait := v.Remaining
 		if wait == 0 && v.Probing > 0 {
 			wait = min(v.Probing, askWait)
 		}
-		b.to(&phase{state: StateOpen, window: b.newWindow(), failed: p.failed, gen: v.Gen, own: p.own, until: now.add(wait)})
+		b.to(&phase{state: StateOpen, window: b.probing(p), failed: p.failed, gen: v.Gen, own: p.own, until: now.add(wait)})
 	case p.gen != 0 && p.gen < v.Gen:
 		b.to(&phase{window: b.newWindow()})
 	}
 	f.seen = max(f.seen, v.Gen)
 }
 
-// leave lets the gate go on alone, where it cannot go on without the fleet, or
-// in any case when for good.
-func (b *LocalBreaker) leave(forGood bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.fleet.asked = false
-	p, now := b.phase.Load(), b.now()
-	b.settle(now)
-	if forGood || p.gen != 0 && p.state == StateOpen && now.reached(p.until) {
-		b.stray()
+// probing returns the window of p if that is open, and so ready for probes, or
+// a new one that is.
+func (b *LocalBreaker) probing(p *phase) *window {
+	if p.state == StateOpen {
+		return p.window
 	}
+	return b.newProbing()
 }
 
-// stray makes the phase one of this instance alone. It requires b.mu.
-func (b *LocalBreaker) stray() {
+// leave lets the gate go on alone until the store answers again.
+func (b *LocalBreaker) leave() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fleet.asked, b.fleet.lost = false, true
+}
+
+// stray makes the phase one of this instance alone, and returns it. It
+// requires b.mu.
+func (b *LocalBreaker) stray() *phase {
 	p := *b.phase.Load()
 	if p.gen == 0 {
-		return
+		return b.phase.Load()
 	}
 	p.gen, p.own = 0, false
-	if p.state == StateOpen {
-		p.window = b.newProbing()
-	}
 	probes := b.probes
 	b.to(&p)
-	if p.state == StateHalfOpen { // they go on
+	if p.state == StateHalfOpen { // they go on, in this phase
+		for _, e := range probes {
+			e.phase = &p
+		}
 		b.probes = probes
 	}
+	return &p
 }

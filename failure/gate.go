@@ -2,13 +2,9 @@ package failure
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 )
-
-// isError is errors.Is without its panic for targets that cannot be compared.
-func isError(err, target error) bool { return target != nil && errors.Is(err, target) }
 
 // A permit is one call that was let through.
 type permit struct {
@@ -67,8 +63,7 @@ func (b *LocalBreaker) admitSlowly() (permit, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.now()
-	b.settle(now)
-	p := b.phase.Load()
+	p := b.settle(now)
 	switch p.state {
 	case StateDisabled:
 		return permit{}, nil

@@ -2,6 +2,7 @@ package failure
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"math/rand/v2"
 	"slices"
@@ -104,12 +105,12 @@ func (b *LocalBreaker) judge(ctx context.Context, p *permit, err error) Outcome 
 		return Succeeded
 	}
 	for _, answer := range b.opts.Answers {
-		if isError(err, answer) {
+		if errors.Is(err, answer) {
 			return Succeeded
 		}
 	}
 	o := b.opts.Classify(ctx, err)
-	if o == Failed && b.opts.Patience > 0 && ctx.Err() != nil && time.Since(p.began) < b.opts.Patience {
+	if o == Failed && b.opts.Patience > 0 && errors.Is(ctx.Err(), context.DeadlineExceeded) && time.Since(p.began) < b.opts.Patience {
 		return Ignored
 	}
 	return min(o, Ignored)
@@ -118,16 +119,15 @@ func (b *LocalBreaker) judge(ctx context.Context, p *permit, err error) Outcome 
 // State implements [Breaker].
 func (b *LocalBreaker) State() State {
 	p := b.phase.Load()
-	if p.state == StateOpen && p.gen == 0 && b.now().reached(p.until) {
+	if p.state == StateOpen && b.now().reached(p.until) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.settle(b.now())
-		p = b.phase.Load()
+		p = b.settle(b.now())
 	}
 	return p.state
 }
 
-// ForceOpen stops all calls until Reset. Those under way are not counted.
+// ForceOpen stops all calls until Reset.
 func (b *LocalBreaker) ForceOpen() { b.set(StateForced) }
 
 // Disable lets all calls pass uncounted until Reset.
@@ -178,9 +178,9 @@ func (b *LocalBreaker) Stats() Stats {
 	return s
 }
 
-// to enters a phase. It requires b.mu, and calls nothing that could want it,
+// to enters a phase, and returns it. It requires b.mu, and calls nothing that could want it,
 // for a failure gets here under gobreaker's mutex too.
-func (b *LocalBreaker) to(p *phase) {
+func (b *LocalBreaker) to(p *phase) *phase {
 	from := b.phase.Swap(p)
 	b.probes = nil // gobreaker drops what still comes of them
 	if from.state != p.state {
@@ -189,6 +189,7 @@ func (b *LocalBreaker) to(p *phase) {
 		}
 		b.changes.add(from.state, p.state, time.Now())
 	}
+	return p
 }
 
 // open opens the breaker after so many failed probes. It requires b.mu.
@@ -209,24 +210,33 @@ func (b *LocalBreaker) openTime(failed int) time.Duration {
 	return d - time.Duration(rand.Float64()*openCut*float64(d))
 }
 
-// settle does what time has made due. It requires b.mu.
-func (b *LocalBreaker) settle(now instant) {
+// settle does what time has made due, and returns the phase. It requires b.mu.
+func (b *LocalBreaker) settle(now instant) *phase {
 	p := b.phase.Load()
-	switch {
-	case p.state == StateOpen && p.gen == 0 && now.reached(p.until):
-		half := *p
-		half.state = StateHalfOpen
-		b.to(&half)
-	case p.state == StateHalfOpen && p.gen != 0 && now.reached(p.until):
+	over := now.reached(p.until)
+	if p.state == StateHalfOpen {
+		if p.gen == 0 || !over {
+			for _, e := range slices.Clone(b.probes) {
+				if now.reached(e.due) {
+					b.endProbe(e, Ignored)
+				}
+			}
+			return p
+		}
 		// The lease is over, and a probe that goes on is nobody's.
 		open := *p
-		open.state = StateOpen
-		b.to(&open)
-	case p.state == StateHalfOpen:
-		for _, e := range slices.Clone(b.probes) {
-			if now.reached(e.due) {
-				b.endProbe(e, Ignored)
-			}
+		open.state, open.window = StateOpen, b.newProbing()
+		p = b.to(&open)
+	}
+	if p.state == StateOpen && over {
+		if p.gen != 0 && b.fleet.lost {
+			p = b.stray()
+		}
+		if p.gen == 0 {
+			half := *p
+			half.state = StateHalfOpen
+			p = b.to(&half)
 		}
 	}
+	return p
 }

@@ -119,7 +119,7 @@ func (k *memoryBreaker) elect(now time.Time, r Report) {
 	if r.Vote {
 		k.votes[r.Instance] = now.Add(r.TTL)
 	}
-	if n := len(k.votes); !k.open && n > 0 && n >= r.Quorum && float64(n) >= r.QuorumRatio*float64(len(k.live)) {
+	if n := len(k.votes); !k.open && n > 0 && n >= r.Quorum && float64(n) >= r.QuorumRatio*float64(len(k.live))-1e-9 {
 		k.begin(now, r.Gen)
 		k.open, k.reopened, k.until = true, 0, now.Add(r.OpenFor)
 		clear(k.votes)

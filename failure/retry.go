@@ -150,10 +150,10 @@ func (r *Retry) next(ctx context.Context, n int, err error) (time.Duration, erro
 // ended returns the error of a call whose context has ended: err, joined with
 // what the end of the context may have hidden.
 func (r *Retry) ended(ctx context.Context, n int, err, last error) error {
-	if errors.Is(err, ctx.Err()) && (n == 1 || isError(err, last)) {
-		return err
-	}
 	if errors.Is(err, ctx.Err()) {
+		if n == 1 {
+			return err
+		}
 		return &Error{Policy: "retry", Reason: err, Attempts: n, Last: last}
 	}
 	return &Error{Policy: "retry", Reason: ended(ctx), Attempts: n, Last: err}

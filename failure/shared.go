@@ -203,7 +203,8 @@ func (s *SharedBreaker) start() {
 }
 
 // Close ends the exchange with the fleet and returns when all that the breaker
-// started has ended. Calls go on, as through a [LocalBreaker]. Closing again
+// started has ended, which takes up to about a Timeout when the store does not
+// answer. Calls go on, as through a [LocalBreaker]. Closing again
 // waits likewise. The error is always nil.
 func (s *SharedBreaker) Close() error {
 	s.mu.Lock()
@@ -212,7 +213,7 @@ func (s *SharedBreaker) Close() error {
 	}
 	s.mu.Unlock()
 	s.tasks.Wait()
-	s.local.leave(true)
+	s.local.leave()
 	return nil
 }
 
