@@ -12,10 +12,14 @@ import (
 
 // CheckClient returns an error of class [transparency.ErrInvalid] when client
 // is nil or a nil pointer in an interface, so that an operation can refuse
-// what would panic.
+// what would panic, or is a pipeline, which queues commands and would make a
+// success of what was never sent.
 func CheckClient(client any) error {
 	if v := reflect.ValueOf(client); client == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return fmt.Errorf("%w: the Redis client is nil", transparency.ErrInvalid)
+	}
+	if _, ok := client.(redis.Pipeliner); ok {
+		return fmt.Errorf("%w: the Redis client is a pipeline, which sends nothing by itself", transparency.ErrInvalid)
 	}
 	return nil
 }

@@ -180,6 +180,14 @@ func TestRefusedDialIsUnavailable(t *testing.T) {
 }
 
 func TestCheckClient(t *testing.T) {
+	client := redis.NewClient(&redis.Options{})
+	defer client.Close()
+	if err := rediskit.CheckClient(client.Pipeline()); !errors.Is(err, transparency.ErrInvalid) {
+		t.Errorf("CheckClient(a pipeline) = %v, want ErrInvalid", err)
+	}
+	if err := rediskit.CheckClient(client); err != nil {
+		t.Errorf("CheckClient(a client) = %v, want nil", err)
+	}
 	var none *redis.Client
 	for _, client := range []any{nil, none, (*redis.ClusterClient)(nil)} {
 		if err := rediskit.CheckClient(client); !errors.Is(err, transparency.ErrInvalid) {
