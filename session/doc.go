@@ -22,6 +22,12 @@
 //	s, err = carts.Renew(ctx, s)              // at login: another token, the same session
 //	err = carts.Destroy(ctx, s)               // at logout
 //
+// There is no HTTP middleware yet: put what Token().Reveal() returns into a
+// cookie that is Secure, HttpOnly and SameSite, and answer trouble with the
+// store by 503, not by a new login. The client is one of go-redis v9:
+//
+//	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
+//
 // [SaveJSON] and [LoadJSON] hand a value from one process to another under a
 // name that both know, and the last writer wins. Beneath both is a
 // [SessionStore] of bytes: [NewMemoryStore] for one process and for tests,
@@ -29,7 +35,7 @@
 //
 // # Guarantees
 //
-//   - No write is lost: a save names the version that it was decided on, and is
+//   - No write of Save or a Manager is lost: it names the version that it was decided on, and is
 //     refused when that is no longer the one stored. Nothing is saved at the
 //     end of a request or at any time unless told to.
 //   - What is gone stays gone: neither Save, Touch, Update nor Renew creates a

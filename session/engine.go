@@ -4,12 +4,17 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+
+	"github.com/go-transparency/transparency/internal/rediskit"
 )
 
+// What zero fields of options mean.
 const (
-	defaultMaxSize = 64 << 10
-	maxID          = 256
+	DefaultMaxBytes = 64 << 10
+	DefaultTimeout  = rediskit.DefaultTimeout
 )
+
+const maxID = 256
 
 // A driver keeps sessions. Its methods are called with valid arguments, give
 // each change the version next, and answer with this package's sentinels or an
@@ -33,15 +38,15 @@ type driver interface {
 // An engine is a [SessionStore] over a driver. What both forms promise alike
 // (what an id is, sizes, lifetimes, versions, the text of errors) is here.
 type engine struct {
-	driver  driver
-	maxSize int
+	driver   driver
+	maxBytes int64
 }
 
-func newEngine(d driver, maxSize int) engine {
-	if maxSize == 0 {
-		maxSize = defaultMaxSize
+func newEngine(d driver, maxBytes int64) engine {
+	if maxBytes == 0 {
+		maxBytes = DefaultMaxBytes
 	}
-	return engine{driver: d, maxSize: maxSize}
+	return engine{driver: d, maxBytes: maxBytes}
 }
 
 // Create stores data as a new session; see [SessionStore].
@@ -145,8 +150,8 @@ func (e *engine) check(ctx context.Context, id string) error {
 }
 
 func (e *engine) checkSize(data []byte) error {
-	if e.maxSize > 0 && len(data) > e.maxSize {
-		return fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, len(data), e.maxSize)
+	if e.maxBytes > 0 && int64(len(data)) > e.maxBytes {
+		return fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, len(data), e.maxBytes)
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ var (
 	// that the caller had. Nothing was written; load, decide again, and save.
 	ErrConflict = errors.New("conflict")
 
-	// ErrTooLarge says that data is larger than the store's MaxSize. Nothing
+	// ErrTooLarge says that data is larger than the store's MaxBytes. Nothing
 	// was written.
 	ErrTooLarge = fmt.Errorf("%w: too large", transparency.ErrInvalid)
 

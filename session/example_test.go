@@ -44,6 +44,26 @@ func ExampleManager() {
 	// Output: [book] [redacted]
 }
 
+// An instance saves a session under a name that both know and is gone; another
+// goes on with it.
+func Example() {
+	ctx := context.Background()
+	store := session.NewMemoryStore(nil) // session.NewRedisStore(client, nil) for more than one process
+
+	if err := session.SaveJSON(ctx, store, "user_42", Cart{Items: []string{"book"}}, time.Hour); err != nil {
+		fmt.Println(err)
+		return
+	}
+	cart, err := session.LoadJSON[Cart](ctx, store, "user_42")
+	fmt.Println(cart.Items, err)
+
+	_, err = session.LoadJSON[Cart](ctx, store, "user_43")
+	fmt.Println(errors.Is(err, session.ErrNotFound))
+	// Output:
+	// [book] <nil>
+	// true
+}
+
 // Two requests of one user change the cart at the same time. Neither undoes
 // the other, although both began with the same empty cart.
 func ExampleManager_Update() {
@@ -69,7 +89,7 @@ func ExampleManager_Update() {
 // nothing.
 func ExampleManager_Renew() {
 	ctx := context.Background()
-	client, done := redisClient()
+	client, done := redisClient() // a redis.NewClient of your own
 	defer done()
 	carts := session.NewManager[Cart](session.NewRedisStore(client, nil), nil)
 	guest, _ := carts.New(ctx, Cart{Items: []string{"book"}})

@@ -10,9 +10,9 @@ import (
 
 // MemoryOptions are options of a [MemoryStore]. The zero value is ready to use.
 type MemoryOptions struct {
-	// MaxSize bounds the data of one session, in bytes. Zero means 64 KiB;
-	// negative means no bound.
-	MaxSize int
+	// MaxBytes bounds the data of one session, in bytes. Zero means
+	// [DefaultMaxBytes], which is 64 KiB; negative means no bound.
+	MaxBytes int64
 }
 
 // A MemoryStore keeps sessions in this process. It is for tests and for
@@ -34,7 +34,7 @@ func NewMemoryStore(opts *MemoryOptions) *MemoryStore {
 	if opts != nil {
 		o = *opts
 	}
-	return &MemoryStore{newEngine(&memory{&table{sessions: make(map[string]*entry)}}, o.MaxSize)}
+	return &MemoryStore{newEngine(&memory{&table{sessions: make(map[string]*entry)}}, o.MaxBytes)}
 }
 
 // memory is the driver of a MemoryStore. Times are milliseconds since 1970, as

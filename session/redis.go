@@ -23,12 +23,12 @@ type RedisClient interface {
 type RedisOptions struct {
 	// Prefix begins every key. Empty means "session:".
 	Prefix string
-	// Timeout bounds one command. Zero means 2 s; negative means that only the
-	// caller's context bounds it.
+	// Timeout bounds one command. Zero means [DefaultTimeout], which is
+	// 2 s; negative means that only the caller's context bounds it.
 	Timeout time.Duration
-	// MaxSize bounds the data of one session, in bytes. Zero means 64 KiB;
-	// negative means no bound.
-	MaxSize int
+	// MaxBytes bounds the data of one session, in bytes. Zero means
+	// [DefaultMaxBytes], which is 64 KiB; negative means no bound.
+	MaxBytes int64
 	// Logger is told once if the client's options make calls outlast their
 	// contexts. Nil discards.
 	Logger *slog.Logger
@@ -43,7 +43,7 @@ func (o *RedisOptions) withDefaults() RedisOptions {
 		out.Prefix = "session:"
 	}
 	if out.Timeout == 0 {
-		out.Timeout = rediskit.DefaultTimeout
+		out.Timeout = DefaultTimeout
 	}
 	return out
 }
@@ -75,7 +75,7 @@ func NewRedisStore(client RedisClient, opts *RedisOptions) *RedisStore {
 		prefix:  o.Prefix,
 		timeout: o.Timeout,
 		gate:    rediskit.NewGate(o.Timeout),
-	}, o.MaxSize)}
+	}, o.MaxBytes)}
 }
 
 var (

@@ -362,18 +362,18 @@ func TestRedisRefusals(t *testing.T) {
 	}
 }
 
-// TestMaxSize (SE-14): the limit is the caller's to move or take away.
-func TestMaxSize(t *testing.T) {
+// TestMaxBytes (SE-14): the limit is the caller's to move or take away.
+func TestMaxBytes(t *testing.T) {
 	ctx := t.Context()
 	srv := redistest.Start(t)
-	for limit, ok := range map[int]bool{10: false, 11: true, -1: true} {
+	for limit, ok := range map[int64]bool{10: false, 11: true, -1: true} {
 		for _, store := range []session.SessionStore{
-			session.NewMemoryStore(&session.MemoryOptions{MaxSize: limit}),
-			session.NewRedisStore(srv.Client(t), &session.RedisOptions{Prefix: srv.Prefix(), MaxSize: limit}),
+			session.NewMemoryStore(&session.MemoryOptions{MaxBytes: limit}),
+			session.NewRedisStore(srv.Client(t), &session.RedisOptions{Prefix: srv.Prefix(), MaxBytes: limit}),
 		} {
 			_, err := store.Create(ctx, "id", []byte("eleven byte"), hour)
 			if ok != (err == nil) || !ok && !errors.Is(err, session.ErrTooLarge) {
-				t.Errorf("Create of 11 bytes in %T with MaxSize %d: error = %v", store, limit, err)
+				t.Errorf("Create of 11 bytes in %T with MaxBytes %d: error = %v", store, limit, err)
 			}
 			_ = store.Delete(ctx, "id")
 		}

@@ -22,7 +22,8 @@ import "context"
 type SessionStore interface {
 	// Create stores data as a new session that lives as lt says. If there is
 	// a session of that id, Create returns an error wrapping [ErrExists] and
-	// changes nothing. Data over the size limit is refused with [ErrTooLarge].
+	// changes nothing. Data over the size limit is refused with [ErrTooLarge], in
+	// an error that names both sizes.
 	Create(ctx context.Context, id string, data []byte, lt Lifetimes) (Record, error)
 
 	// Load returns the session. If there is none, or it has expired, Load
@@ -35,7 +36,8 @@ type SessionStore interface {
 	// the deadline. If it has another version, Save returns an error wrapping
 	// [ErrConflict]; if there is no session, or it has expired, one wrapping
 	// [ErrNotFound]: Save never brings back what is gone. Data over the size
-	// limit is refused with [ErrTooLarge]. In all these cases nothing changes.
+	// limit is refused with [ErrTooLarge], and an empty ifVersion with
+	// [transparency.ErrInvalid]. In all these cases nothing changes.
 	Save(ctx context.Context, id string, data []byte, ifVersion Version) (Record, error)
 
 	// Touch starts the idle time of the session again, up to the deadline.
