@@ -42,6 +42,7 @@ func (p *Pool[C]) attempt(ctx context.Context, n *node[C], role Role, timeout ti
 	}
 	defer cancel()
 
+	gen := n.gen.Load()
 	if err := p.enter(actx, n); err != nil {
 		switch {
 		case ctx.Err() != nil || p.ctx.Err() != nil:
@@ -52,7 +53,7 @@ func (p *Pool[C]) attempt(ctx context.Context, n *node[C], role Role, timeout ti
 		return ClassOverload, err, false, 0
 	}
 	n.calls.Add(1)
-	gen, began := n.gen.Load(), p.now()
+	began := p.now()
 	out, left := p.run(actx, n, fn)
 	if !left && out.err != nil && isTimeout(out.err) {
 		// A client that honours contexts sets the deadline on the connection
@@ -99,22 +100,27 @@ func (n *node[C]) success(took, now time.Duration) {
 	n.lastOK.Store(int64(now))
 }
 
-// blame notes what an error says of the node.
+// blame notes what an error says of the node. What comes in from an earlier
+// life of the node, as from a connection to what was there before it was left
+// out, says nothing of the present one.
 func (p *Pool[C]) blame(n *node[C], gen uint32, class Class, err error, took, now time.Duration) {
+	if class != ClassApp && n.gen.Load() != gen {
+		return
+	}
 	switch class {
 	case ClassApp:
 		n.success(took, now)
 	case ClassOverload:
-		n.meter.observe(max(took, penalty), now)
+		n.meter.punish(took, now)
 	case ClassMisrouted:
 		n.hint(now)
 	case ClassNotReady:
 		p.cool(n, err, now)
 	case ClassDenied:
-		n.meter.observe(max(took, penalty), now)
+		n.meter.punish(took, now)
 		n.hint(now)
 	default:
-		n.meter.observe(max(took, penalty), now)
+		n.meter.punish(took, now)
 		p.fault(n, gen, err, now)
 	}
 }

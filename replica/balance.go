@@ -13,8 +13,10 @@ const (
 	decay = 5 * time.Second
 	// floor is the latency below which nodes are not told apart.
 	floor = 20 * time.Microsecond
-	// penalty is what a failure counts as in latency, if it took no longer.
-	penalty = 100 * time.Millisecond
+	// penalty is how many times its latency a node's failure counts as, if it
+	// took no longer: at most worst, reached when failures follow each other.
+	penalty = 10
+	worst   = time.Second
 	// slowStart is how long a node that comes back takes to get its whole share.
 	slowStart = 10 * time.Second
 )
@@ -49,6 +51,11 @@ func (m *meter) observe(took, now time.Duration) {
 	if m.cost.CompareAndSwap(old, math.Float64bits(rtt)) {
 		m.stamp.Store(int64(now))
 	}
+}
+
+// punish adds a failure, which may have been quick.
+func (m *meter) punish(took, now time.Duration) {
+	m.observe(max(took, min(worst, penalty*time.Duration(m.read(now)))), now)
 }
 
 func (m *meter) reset() { m.cost.Store(0) }

@@ -133,15 +133,16 @@ func (p *Pool[C]) eject(n *node[C], now time.Duration) {
 	n.ejections++
 	n.gen.Add(1)
 	n.fails.Store(0)
+	n.meter.reset() // should it be needed nevertheless, it may show what it can
 	p.counts.ejections.Add(1)
 }
 
-// fault takes a failure that counts against the node. gen is the node's when
-// the call began: what comes in from an earlier life of the node is ignored.
+// fault takes a failure that counts against the node, whose generation was gen
+// when the call began.
 func (p *Pool[C]) fault(n *node[C], gen uint32, err error, now time.Duration) {
 	n.failures.Add(1)
 	n.hint(now)
-	if n.gen.Load() != gen || n.fails.Add(1) < failuresToEject {
+	if n.fails.Add(1) < failuresToEject {
 		return
 	}
 	p.mu.Lock()
