@@ -48,7 +48,7 @@ func (f *fleet) decide(gen uint64, v Verdict) {
 	}
 }
 
-var missPolicy = backoff.Policy{Base: 100 * time.Millisecond, Max: 5 * time.Second}
+var missPolicy = backoff.Policy{Base: 100 * time.Millisecond, Max: 2 * time.Second}
 
 // exchange tells the fleet and hears from it, when there is news and else once
 // in a Poll, until ctx ends.

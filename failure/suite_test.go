@@ -57,11 +57,6 @@ func over(client *redis.Client, prefix string) func() failure.Driver {
 
 func TestMemoryDriver(t *testing.T) { failuretest.RunDriverFakeTime(t, openMemory) }
 
-func TestMemoryDriverRealTime(t *testing.T) {
-	t.Parallel()
-	failuretest.RunDriver(t, openMemory)
-}
-
 func TestRedisDriver(t *testing.T) {
 	s := redistest.Start(t)
 	failuretest.RunDriver(t, func(t *testing.T) func() failure.Driver {

@@ -207,7 +207,7 @@ var driverChecks = append(append([]check{
 
 func (r *run) report(instance string) failure.Report {
 	return failure.Report{
-		Instance: instance, TTL: 20 * r.unit, Quorum: 2, QuorumRatio: 0.3,
+		Instance: instance, TTL: 12 * r.unit, Quorum: 2, QuorumRatio: 0.3,
 		OpenFor: 5 * r.unit, MaxOpenFor: 12 * r.unit,
 	}
 }
