@@ -57,6 +57,38 @@ func TestManyLeases(t *testing.T) {
 	})
 }
 
+// A store that does not answer has four renewals to answer at most.
+func TestFlights(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var now, most int
+		d := &sleepy{NewMemoryDriver(), func() {
+			mu.Lock()
+			now++
+			most = max(most, now)
+			mu.Unlock()
+			time.Sleep(time.Minute)
+			mu.Lock()
+			now--
+			mu.Unlock()
+		}}
+		l := New(d, nil)
+		defer l.Close()
+		for i := range 100 {
+			if _, err := l.Mutex(fmt.Sprint(i), nil).Lock(t.Context()); err != nil {
+				t.Fatalf("Lock error = %v", err)
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+		time.Sleep(DefaultTTL)
+		mu.Lock()
+		defer mu.Unlock()
+		if most != maxFlights {
+			t.Errorf("%d renewals at once, want %d", most, maxFlights)
+		}
+	})
+}
+
 // A locker without leases, waiters and leftovers runs nothing.
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -230,6 +262,59 @@ func TestPrint(t *testing.T) {
 		}
 	}
 	wg.Wait()
+}
+
+// A tenth of the TTL and at most a second, but a millisecond where there is
+// room for it.
+func TestMargin(t *testing.T) {
+	for ttl, want := range map[time.Duration]time.Duration{
+		time.Millisecond:       time.Millisecond / 2,
+		5 * time.Millisecond:   time.Millisecond,
+		100 * time.Millisecond: 10 * time.Millisecond,
+		5 * time.Second:        time.Second / 2,
+		time.Minute:            time.Second,
+		MaxTTL:                 time.Second,
+	} {
+		if got := margin(ttl); got != want {
+			t.Errorf("margin(%v) = %v, want %v", ttl, got, want)
+		}
+	}
+}
+
+// LK-17: a waiter whose context ends in the moment that its turn comes passes
+// the turn on.
+func TestCancelAtTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewMemory(nil)
+		defer l.Close()
+		for i := range 500 {
+			m := l.Mutex(fmt.Sprint(i), nil)
+			lease, err := m.Lock(t.Context())
+			if err != nil {
+				t.Fatalf("Lock error = %v", err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			var wg sync.WaitGroup
+			for _, ctx := range []context.Context{ctx, t.Context()} {
+				wg.Go(func() {
+					if lease, err := m.Lock(ctx); err == nil {
+						_ = lease.Unlock(t.Context())
+					} else if !errors.Is(err, context.Canceled) {
+						t.Errorf("Lock error = %v", err)
+					}
+				})
+				synctest.Wait()
+			}
+			// The first in line wakes by its context, and then finds its turn come.
+			l.mu.Lock()
+			cancel()
+			runtime.Gosched()
+			l.leave(lease)
+			l.mu.Unlock()
+			_ = lease.Unlock(t.Context())
+			wg.Wait()
+		}
+	})
 }
 
 func TestHeap(t *testing.T) {

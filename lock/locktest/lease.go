@@ -243,6 +243,24 @@ var leaseChecks = []check{
 			r.Errorf("second Close = %v, want nil", err)
 		}
 	}},
+	{name: "Close of a Locker that waits for another process", fn: func(r *run) {
+		lease := r.lock(r.locker(r.connect()).Mutex(key, nil))
+		l := r.locker(r.connect())
+		waiting := make(chan error)
+		go func() {
+			_, err := l.Mutex(key, nil).Lock(r.Context())
+			waiting <- err
+		}()
+		r.eventually("a waiter", time.Second, func() bool { return l.Stats().Waiting == 1 })
+		_ = l.Close()
+		err := <-waiting
+		r.wantErr("Lock under Close", err, lock.ErrClosed)
+		if errors.Is(err, lock.ErrHeld) {
+			r.Errorf("Lock under Close = %v, want ErrClosed alone", err)
+		}
+		r.unlock(lease)
+		r.granted(r.connect(), r.claim(key)) // it left the line
+	}},
 	{name: "bad input is refused before any I/O", fn: func(r *run) {
 		d := &faulty{Driver: r.connect()}
 		d.acquire = func(context.Context, lock.Claim, bool) (lock.Grant, error) {

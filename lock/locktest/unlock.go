@@ -140,4 +140,23 @@ var unlockChecks = []check{
 			r.unlock(lease) // the same answer, and nothing sent
 		}
 	}},
+	{name: "a release that cannot be made is given up with the TTL, or when it is refused", fn: func(r *run) {
+		for _, refusal := range []error{transparency.ErrUnavailable, transparency.ErrDenied, transparency.ErrInvalid} {
+			d := &faulty{Driver: r.connect()}
+			l := r.locker(d)
+			lease := r.lock(l.Mutex(key+refusal.Error(), nil))
+			d.release = func(context.Context, string, string) (bool, error) {
+				return false, fmt.Errorf("%w: test", refusal)
+			}
+			r.wantErr("Unlock", lease.Unlock(r.Context()), refusal)
+			most := r.slack()
+			if refusal == transparency.ErrUnavailable {
+				most += r.ttl + time.Second // a pause between two tries
+				if n := l.Stats().Undoing; n != 1 {
+					r.Errorf("%d releases are still tried, want 1", n)
+				}
+			}
+			r.eventually("the Locker stops trying", most, func() bool { return l.Stats().Undoing == 0 })
+		}
+	}},
 }
