@@ -62,7 +62,6 @@ func NewMemoryCluster(opts *MemoryOptions) *MemoryCluster {
 			cluster: c, name: "node-" + strconv.Itoa(i+1), role: RoleReplica,
 			latency: o.Latency, lag: o.Lag,
 			data: map[string]string{}, history: first, applied: first.base,
-			healed: make(chan struct{}),
 		}
 		if i == 0 {
 			n.role = RolePrimary
@@ -131,18 +130,18 @@ func (c *MemoryCluster) current() *MemoryNode {
 
 // Probe implements [Backend].
 func (c *MemoryCluster) Probe(ctx context.Context, n Node[*MemoryNode]) (Status, error) {
-	var s Status
-	err := n.Client.do(ctx, func(m *MemoryNode, now time.Time) error {
+	m := n.Client
+	s, err := do(ctx, m, func(now time.Time) (Status, error) {
 		m.catchUp(now)
-		s = Status{Role: m.role, Epoch: m.history.id, Previous: m.history.previous, Offset: m.applied}
+		s := Status{Role: m.role, Epoch: m.history.id, Previous: m.history.previous, Offset: m.applied}
 		if m.role == RoleReplica {
 			s.LinkDown = m.linkDown(now)
 		}
-		return nil
+		return s, nil
 	})
 	var fault *memoryError
 	if errors.As(err, &fault) && fault.done {
-		err = nil // it loses the answers to calls
+		err = nil // only answers to calls are lost
 	}
 	return s, err
 }

@@ -40,7 +40,6 @@ type MemoryNode struct {
 	lag      time.Duration
 	fault    Fault
 	faultAt  time.Time
-	healed   chan struct{} // closed when the fault changes
 	pending  []func(time.Time)
 	cut      bool
 	cutAt    time.Time
@@ -51,35 +50,39 @@ type MemoryNode struct {
 // Get returns the value of key, and whether there is one, as far as the node
 // knows.
 func (n *MemoryNode) Get(ctx context.Context, key string) (value string, ok bool, err error) {
-	err = n.do(ctx, func(n *MemoryNode, now time.Time) error {
+	type found struct {
+		value string
+		ok    bool
+	}
+	f, err := do(ctx, n, func(now time.Time) (found, error) {
 		n.catchUp(now)
-		value, ok = n.data[key]
-		return nil
+		value, ok := n.data[key]
+		return found{value, ok}, nil
 	})
 	if err != nil {
 		return "", false, err
 	}
-	return value, ok, nil
+	return f.value, f.ok, nil
 }
 
 // Set sets key to value. A replica refuses.
 func (n *MemoryNode) Set(ctx context.Context, key, value string) error {
-	return n.do(ctx, func(n *MemoryNode, now time.Time) error {
+	_, err := do(ctx, n, func(now time.Time) (struct{}, error) {
 		if n.role != RolePrimary {
-			return &memoryError{class: ClassMisrouted, text: "this node is a replica"}
+			return struct{}{}, &memoryError{class: ClassMisrouted, text: "this node is a replica"}
 		}
 		h := n.history
 		if len(h.log) == maxLog {
-			drop := maxLog / 2
-			h.base += uint64(drop)
-			h.log = append([]entry(nil), h.log[drop:]...)
+			h.base += maxLog / 2
+			h.log = append([]entry(nil), h.log[maxLog/2:]...)
 		}
 		n.data[key] = value
 		n.applied++
 		n.executed++
 		h.log = append(h.log, entry{key, value, now})
-		return nil
+		return struct{}{}, nil
 	})
+	return err
 }
 
 // Executed returns how many writes the node has executed.
@@ -97,8 +100,6 @@ func (n *MemoryNode) SetFault(f Fault) {
 	n.cluster.mu.Lock()
 	defer n.cluster.mu.Unlock()
 	n.fault, n.faultAt = f, time.Now()
-	close(n.healed)
-	n.healed = make(chan struct{})
 	if f == FaultHang {
 		return
 	}
@@ -159,40 +160,55 @@ func (n *MemoryNode) String() string { return "replica.MemoryNode(" + n.name + "
 func (n *MemoryNode) Format(f fmt.State, _ rune) { _, _ = fmt.Fprint(f, n.String()) }
 
 // do runs one operation after the node's latency, unless its fault is in the
-// way. op is called with the cluster's lock.
-func (n *MemoryNode) do(ctx context.Context, op func(*MemoryNode, time.Time) error) error {
+// way. op is called with the cluster's lock. What a node that hangs was sent
+// is done when it is healed, whether anybody waits for it or not.
+func do[T any](ctx context.Context, n *MemoryNode, op func(now time.Time) (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	var zero T
 	c := n.cluster
 	c.mu.Lock()
 	latency := n.latency
 	c.mu.Unlock()
 	if err := pause(ctx, latency); err != nil {
-		return err
+		return zero, err
 	}
-	for {
-		c.mu.Lock()
-		fault, healed := n.fault, n.healed
-		if fault != FaultHang {
-			err := n.answer(fault, op)
-			c.mu.Unlock()
-			return err
+	done := make(chan result, 1)
+	answer := func(now time.Time) {
+		value, err := zero, n.refusal()
+		if err == nil {
+			value, err = op(now)
 		}
-		c.mu.Unlock()
-		select {
-		case <-healed:
-		case <-ctx.Done():
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			if n.fault == FaultHang { // it has been sent, and lies there
-				n.pending = append(n.pending, func(now time.Time) { _ = op(n, now) })
-			}
-			return ctx.Err()
+		if err == nil && n.fault == FaultLost {
+			err = &memoryError{class: ClassUnknown, text: "connection reset", done: true}
 		}
+		done <- result{value, err}
+	}
+	c.mu.Lock()
+	if n.fault == FaultHang {
+		n.pending = append(n.pending, answer)
+	} else {
+		answer(time.Now())
+	}
+	c.mu.Unlock()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	default:
+	}
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		return zero, ctx.Err()
 	}
 }
 
-// answer requires the cluster's mu.
-func (n *MemoryNode) answer(fault Fault, op func(*MemoryNode, time.Time) error) error {
-	switch fault {
+// refusal is why the node does nothing, or nil. Requires the cluster's mu.
+func (n *MemoryNode) refusal() error {
+	switch n.fault {
 	case FaultDown:
 		return &memoryError{class: ClassDown, text: "connection refused"}
 	case FaultNotReady:
@@ -200,11 +216,7 @@ func (n *MemoryNode) answer(fault Fault, op func(*MemoryNode, time.Time) error) 
 	case FaultOverload:
 		return &memoryError{class: ClassOverload, text: "too many connections"}
 	}
-	err := op(n, time.Now())
-	if fault == FaultLost && err == nil {
-		return &memoryError{class: ClassUnknown, text: "connection reset", done: true}
-	}
-	return err
+	return nil
 }
 
 func pause(ctx context.Context, d time.Duration) error {
