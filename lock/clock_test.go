@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 	"testing"
@@ -136,6 +137,40 @@ func TestSuspendDuringRenewal(t *testing.T) {
 		synctest.Wait()
 		if err := lease.Err(); !errors.Is(err, ErrLost) {
 			t.Errorf("Err = %v, want ErrLost", err)
+		}
+	})
+}
+
+// asleep is a driver under which something happens at each attempt.
+type asleep struct {
+	Driver
+	acquiring func()
+}
+
+func (s *asleep) Acquire(ctx context.Context, c Claim, queue bool) (Grant, error) {
+	g, err := s.Driver.Acquire(ctx, c, queue)
+	s.acquiring()
+	return g, err
+}
+
+// Nor is an attempt: a grant from before a suspend is asked for anew.
+func TestSuspendDuringLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l *Locker
+		var off *atomic.Int64
+		l = New(&asleep{NewMemoryDriver(), func() {
+			if l.Stats().Attempts == 1 {
+				off.Store(int64(10 * time.Minute))
+			}
+		}}, nil)
+		defer l.Close()
+		off = skewed(l)
+		lease, err := l.Mutex("k", nil).Lock(t.Context())
+		if err != nil {
+			t.Fatalf("Lock error = %v", err)
+		}
+		if err := lease.Err(); err != nil || l.Stats().Attempts != 2 {
+			t.Errorf("Err of a new lease = %v, %+v, want a second attempt", err, l.Stats())
 		}
 	})
 }

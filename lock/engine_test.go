@@ -89,6 +89,50 @@ func TestFlights(t *testing.T) {
 	})
 }
 
+// Who waits for long is woken at once, although others have come and gone.
+func TestLongWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := NewMemoryDriver()
+		a, b := New(store, nil), New(store, nil)
+		defer a.Close()
+		defer b.Close()
+		lease, err := a.Mutex("k", nil).Lock(t.Context())
+		if err != nil {
+			t.Fatalf("Lock error = %v", err)
+		}
+		other, err := a.Mutex("other", nil).Lock(t.Context())
+		if err != nil {
+			t.Fatalf("Lock error = %v", err)
+		}
+		brief := func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			_, _ = b.Mutex("other", nil).Lock(ctx)
+		}
+		brief()
+		time.Sleep(idleEar / 2)
+		got := make(chan time.Time)
+		go func() {
+			next, err := b.Mutex("k", nil).Lock(t.Context())
+			if err != nil {
+				t.Errorf("Lock error = %v", err)
+			} else {
+				defer next.Unlock(t.Context())
+			}
+			got <- time.Now()
+		}()
+		time.Sleep(idleEar / 4)
+		brief()
+		time.Sleep(2*idleEar + 500*time.Millisecond)
+		start := time.Now()
+		_ = lease.Unlock(t.Context())
+		if took := (<-got).Sub(start); took != 0 {
+			t.Errorf("handed over in %v, want at once", took)
+		}
+		_ = other.Unlock(t.Context())
+	})
+}
+
 // A locker without leases, waiters and leftovers runs nothing.
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
