@@ -174,3 +174,22 @@ func TestSuspendDuringLock(t *testing.T) {
 		}
 	})
 }
+
+// The context of a section looks at the clocks too.
+func TestSuspendInDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewMemory(nil)
+		defer l.Close()
+		off := skewed(l)
+		err := Do(t.Context(), l.Mutex("k", nil), func(ctx context.Context, _ uint64) error {
+			off.Store(int64(10 * time.Minute))
+			if ctx.Err() == nil {
+				t.Errorf("Err of the section's context after a suspend = nil")
+			}
+			return nil
+		})
+		if !errors.Is(err, ErrLost) {
+			t.Errorf("Do = %v, want ErrLost", err)
+		}
+	})
+}
