@@ -2,9 +2,12 @@ package lock_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/go-transparency/transparency/internal/redistest"
 	"github.com/go-transparency/transparency/lock"
@@ -32,6 +35,30 @@ func TestCluster(t *testing.T) {
 			_, err := b.Mutex(key, nil).Lock(ctx)
 			wantErr(t, "Lock", err, lock.ErrHeld, context.DeadlineExceeded)
 			cancel()
+			mustUnlock(t, lease)
+		}
+	})
+
+	// LK-19: every node forgets the scripts, between the renewals of a pipeline
+	// that goes to all of them.
+	t.Run("scripts flushed", func(t *testing.T) {
+		client, ctx := c.Client(t), t.Context()
+		l := newLocker(t, client, lock.Options{TTL: time.Second, Prefix: "flushed:"})
+		var leases []*lock.Lease
+		for i := range 12 {
+			leases = append(leases, mustLock(t, l.Mutex(fmt.Sprint(i), nil)))
+		}
+		err := client.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+			return node.ScriptFlush(ctx).Err()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "all are renewed", 3*time.Second, func() bool { return l.Stats().Renewed >= 12 })
+		if s := l.Stats(); s.RenewalsFailed != 0 {
+			t.Errorf("Stats = %+v, want no failure", s)
+		}
+		for _, lease := range leases {
 			mustUnlock(t, lease)
 		}
 	})

@@ -108,3 +108,29 @@ func TestFaultAmnesia(t *testing.T) {
 		mustUnlock(t, next)
 	}
 }
+
+// The driver by itself undoes a grant that comes when its caller has gone.
+func TestFaultLateGrant(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartServer(t)
+	direct := s.Client(t)
+	proxy := faultnet.New(t, s.Addr())
+	opts := s.Options()
+	opts.ContextTimeoutEnabled = false // so that the reply is read
+	d := lock.NewRedisDriver(newClient(t, opts, proxy.Addr()), nil)
+	warm := lock.Claim{Key: "warm", Token: "somebody________------------------------", TTL: time.Minute}
+	if _, err := d.Acquire(t.Context(), warm, false); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Delay(faultnet.ToClient, 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	late := warm
+	late.Key = "late"
+	_, err := d.Acquire(ctx, late, false)
+	wantErr(t, "Acquire", err, context.DeadlineExceeded, transparency.ErrUncertain)
+	if direct.Exists(t.Context(), "lock:{late}").Val() != 1 {
+		t.Errorf("the attempt was not executed; the check shows nothing")
+	}
+	gone(t, direct, "lock:{late}", 3*time.Second)
+}

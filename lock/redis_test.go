@@ -73,8 +73,8 @@ func TestRedisKeys(t *testing.T) {
 		p + "{a%7Bb%7D%25}:line":  10 * time.Second,
 	} {
 		eventually(t, key, time.Second, func() bool { return client.Exists(ctx, key).Val() == 1 })
-		if ttl := client.PTTL(ctx, key).Val(); ttl <= 0 || ttl > most {
-			t.Errorf("TTL of %q = %v, want up to %v", key, ttl, most)
+		if ttl := client.PTTL(ctx, key).Val(); ttl <= most/2 || ttl > most {
+			t.Errorf("TTL of %q = %v, want about %v", key, ttl, most)
 		}
 	}
 	mustUnlock(t, lease)
@@ -167,6 +167,33 @@ func TestRedisFences(t *testing.T) {
 		mustUnlock(t, lease)
 	}
 	gone(t, client, s.Prefix()+"{k}", 3*time.Second)
+}
+
+// Early in a second the microseconds have fewer digits, and the fence has not.
+func TestRedisFenceEarlyInSecond(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	client, ctx := s.Client(t), t.Context()
+	m := newLocker(t, client, lock.Options{Prefix: s.Prefix()}).Mutex("k", nil)
+	early := func() bool { return client.Time(ctx).Val().Nanosecond() < 90_000_000 }
+	for tries := 0; tries < 5; {
+		now := client.Time(ctx).Val()
+		if !early() {
+			time.Sleep(time.Second - time.Duration(now.Nanosecond()))
+			continue
+		}
+		tries++
+		client.Del(ctx, s.Prefix()+"{k}:fence")
+		lease := mustLock(t, m)
+		mustUnlock(t, lease)
+		if !early() {
+			continue // a busy machine
+		}
+		if lo := uint64(now.UnixMicro()); lease.Fence() < lo {
+			t.Errorf("fence %d, want the time in µs, %d or later", lease.Fence(), lo)
+		}
+		return
+	}
 }
 
 // Keys that are something else are refused, and left as they were.
