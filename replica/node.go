@@ -32,7 +32,8 @@ type node[C any] struct {
 	since     time.Time
 	status    Status        // by the last good probe
 	asked     time.Duration // when that began
-	err       error         // of the last bad probe or failure
+	err       error         // of the last bad probe or failure; nil when it is up
+	class     Class         // of err
 	begun     uint64        // probes
 	ended     uint64
 	dead      bool // the last probe got no answer

@@ -65,11 +65,11 @@ func (p *Pool[C]) learn(n *node[C], began time.Duration, status Status, err erro
 	case class == ClassOverload || n.lastOK.Load() > int64(began):
 		// It answers calls; the probe could not get through.
 	case class == ClassDown || class == ClassUnknown || class == ClassDenied:
-		n.dead, n.err, n.good = true, err, 0
+		n.dead, n.err, n.class, n.good = true, err, class, 0
 		n.asOf.Store(unknown)
 		p.eject(n, now)
 	default:
-		n.dead, n.unready, n.err, n.good = false, true, err, 0
+		n.dead, n.unready, n.err, n.class, n.good = false, true, err, ClassNotReady, 0
 	}
 	p.recompute(now)
 	close(p.changed)
@@ -150,7 +150,7 @@ func (p *Pool[C]) fault(n *node[C], gen uint32, err error, now time.Duration) {
 	if n.gen.Load() != gen || n.role == RolePrimary || n.state != StateUp || !p.mayEject() {
 		return
 	}
-	n.err = err
+	n.err, n.class = err, ClassUnknown
 	p.eject(n, now)
 	p.recompute(now)
 }
@@ -174,7 +174,7 @@ func (p *Pool[C]) mayEject() bool {
 func (p *Pool[C]) cool(n *node[C], err error, now time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n.coolUntil, n.err = now+coolDown, err
+	n.coolUntil, n.err, n.class = now+coolDown, err, ClassNotReady
 	p.recompute(now)
 	n.hint(now)
 }

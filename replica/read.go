@@ -139,15 +139,16 @@ func (r *reading[C]) failure(ctx context.Context) error {
 	if e.Reason == nil {
 		e.Reason = ErrNoReplica
 	}
-	switch {
-	case r.pool.ctx.Err() != nil && e.ctx == nil:
+	if r.pool.ctx.Err() != nil && e.ctx == nil {
 		return ErrClosed
+	}
+	r.pool.addUntried(e, func(role Role) bool { return role != RolePrimary || len(r.pool.nodes) == 1 })
+	switch {
 	case r.rejected:
 		e.Class = transparency.ErrRejected
 	case allDenied(e.Attempts):
 		e.Class = transparency.ErrDenied
 	}
-	r.pool.addUntried(e, func(n NodeStatus) bool { return n.Role != RolePrimary })
 	return e
 }
 
@@ -155,21 +156,19 @@ func allDenied(attempts []Attempt) bool {
 	return len(attempts) > 0 && !slices.ContainsFunc(attempts, func(a Attempt) bool { return a.Class != ClassDenied })
 }
 
-// addUntried adds the nodes that were not even tried, as those that are known
-// not to answer, and why.
-func (p *Pool[C]) addUntried(e *AttemptsError, which func(NodeStatus) bool) {
-	for _, n := range p.Nodes() {
+// addUntried adds the nodes, of the roles asked for, that were not tried
+// because they are not in use, and why.
+func (p *Pool[C]) addUntried(e *AttemptsError, which func(Role) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, n := range p.nodes {
 		tried := slices.ContainsFunc(e.Attempts, func(a Attempt) bool { return a.Node == n.Name })
-		if tried || n.State == StateUp || !which(n) {
+		if tried || n.state == StateUp || !which(n.role) {
 			continue
 		}
-		class := ClassDown
-		if n.State == StateNotReady {
-			class = ClassNotReady
-		}
-		err := n.Err
-		if err == nil {
-			err = errors.New(n.State.String())
+		class, err := n.class, n.err
+		if err == nil { // it has answered, and is not fit
+			class, err = ClassNotReady, errors.New(n.state.String())
 		}
 		e.Attempts = append(e.Attempts, Attempt{Node: n.Name, Class: class, Err: err})
 	}

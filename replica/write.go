@@ -103,6 +103,9 @@ func (w *writing[C]) failure(ctx context.Context) error {
 	if e.Reason == nil {
 		e.Reason = ErrNoPrimary
 	}
+	if w.node == nil {
+		p.addUntried(e, func(role Role) bool { return role != RoleReplica })
+	}
 	switch {
 	case w.maybe:
 		e.Reason, e.Class = ErrMaybeExecuted, transparency.ErrUncertain
@@ -111,9 +114,6 @@ func (w *writing[C]) failure(ctx context.Context) error {
 		return ErrClosed
 	case allDenied(e.Attempts):
 		e.Class = transparency.ErrDenied
-	}
-	if w.node == nil {
-		p.addUntried(e, func(n NodeStatus) bool { return n.Role != RoleReplica })
 	}
 	return e
 }
