@@ -150,7 +150,7 @@ var unlockChecks = []check{
 			}
 			r.wantErr("Unlock", lease.Unlock(r.Context()), refusal)
 			most := r.slack()
-			if refusal == transparency.ErrUnavailable {
+			if errors.Is(refusal, transparency.ErrUnavailable) {
 				most += r.ttl + time.Second // a pause between two tries
 				if n := l.Stats().Undoing; n != 1 {
 					r.Errorf("%d releases are still tried, want 1", n)
