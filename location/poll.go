@@ -63,12 +63,6 @@ func (r *Registry) Watch(ctx context.Context, service string) iter.Seq2[Snapshot
 func (r *Registry) attend(name string) (*view, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch {
-	case r.err != nil:
-		return nil, r.err
-	case r.closed:
-		return nil, ErrClosed
-	}
 	v, err := r.find(name)
 	if err != nil {
 		return nil, err

@@ -141,6 +141,7 @@ type Registry struct {
 	closed bool
 	regs   map[*Registration]struct{} // those that are kept
 	views  map[string]*view
+	aside  int // looks that nobody waits for
 	ear    ear
 	undoer undoer
 	stats  Stats

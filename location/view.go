@@ -45,13 +45,25 @@ type view struct {
 	changed  chan struct{} // closed when another event is told
 }
 
+// A flight is one look. It is given up when nobody waits for it any more, so
+// that a store that hangs holds no more goroutines than there are callers.
 type flight struct {
-	done  chan struct{}
-	event event
+	ctx     context.Context
+	cancel  context.CancelFunc
+	waiters int
+	aside   bool // it is one of Registry.aside
+	done    chan struct{}
+	event   event
 }
 
 // find returns the view of a service. It requires r.mu.
 func (r *Registry) find(service string) (*view, error) {
+	switch {
+	case r.err != nil:
+		return nil, r.err
+	case r.closed:
+		return nil, ErrClosed
+	}
 	v, ok := r.views[service]
 	if !ok {
 		if len(r.views) >= r.opts.MaxServices && !r.evict() {
@@ -88,13 +100,16 @@ func (r *Registry) forget(v *view) {
 	}
 }
 
-// look returns the next flight, which begins at once or after the present one.
-// It requires r.mu, and that the Registry is not closed.
+// look returns the next flight, which begins at once or after the present one,
+// and has one more waiter. It requires r.mu, and that the Registry is not
+// closed.
 func (r *Registry) look(v *view) *flight {
 	if v.next == nil {
 		v.next = &flight{done: make(chan struct{})}
+		v.next.ctx, v.next.cancel = context.WithTimeout(r.ctx, r.opts.Timeout)
 	}
 	f := v.next
+	f.waiters++
 	if v.now == nil {
 		v.now, v.next = v.next, nil
 		r.tasks.Add(1)
@@ -103,34 +118,69 @@ func (r *Registry) look(v *view) *flight {
 	return f
 }
 
+// maxAside bounds the looks that nobody waits for.
+const maxAside = 32
+
+// lookAside begins a flight that nobody waits for. It requires r.mu.
+func (r *Registry) lookAside(v *view) {
+	if v.now == nil && r.aside < maxAside {
+		r.aside++
+		r.look(v).aside = true
+	}
+}
+
+// giveUp takes one waiter from a flight.
+func (r *Registry) giveUp(v *view, f *flight) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f.waiters--; f.waiters > 0 {
+		return
+	}
+	f.cancel()
+	if v.next == f {
+		v.next = nil
+		return
+	}
+	if v.now == f {
+		v.unanswered()
+	}
+}
+
 // fly asks the store for as long as anyone wants to know.
 func (r *Registry) fly(v *view) {
 	defer r.tasks.Done()
-	for {
-		r.mu.Lock()
-		known := v.listing.Version
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for v.now != nil {
+		f, known := v.now, v.listing.Version
 		r.mu.Unlock()
-		ctx, cancel := context.WithTimeout(r.ctx, r.opts.Timeout)
 		asked := time.Now()
-		listing, err := r.driver.List(ctx, v.service, known)
-		cancel()
-
+		listing, err := r.driver.List(f.ctx, v.service, known)
+		f.cancel()
 		r.mu.Lock()
-		r.apply(v, listing, err, asked)
-		f := v.now
+		if err == nil || f.waiters > 0 { // else it was given up
+			r.apply(v, listing, err, asked)
+		}
 		f.event = v.event(time.Now(), &r.opts)
 		if r.closed {
 			f.event = event{err: ErrClosed}
 		}
 		v.tell(f.event)
+		if f.aside {
+			r.aside--
+		}
 		close(f.done)
 		v.now, v.next = v.next, nil
-		if v.now == nil {
-			r.forget(v)
-			r.mu.Unlock()
-			return
-		}
-		r.mu.Unlock()
+	}
+	r.forget(v)
+}
+
+// unanswered takes note of a look that was given up. It says nothing of the
+// store, but the next to ask can be served what is known.
+func (v *view) unanswered() {
+	if len(v.good) > 0 && v.failure == nil {
+		v.failure = fmt.Errorf("%w: no reply in time", transparency.ErrUnavailable)
+		v.failed = time.Now().Add(-askAgain)
 	}
 }
 
@@ -292,7 +342,7 @@ func (r *Registry) resolve(ctx context.Context, name string) (event, error) {
 	if err := ctx.Err(); err != nil {
 		return event{}, err
 	}
-	f, known, err := r.ask(name)
+	v, f, known, err := r.ask(name)
 	if f == nil {
 		return known, err
 	}
@@ -300,6 +350,7 @@ func (r *Registry) resolve(ctx context.Context, name string) (event, error) {
 	case <-f.done:
 		return f.event, nil
 	case <-ctx.Done():
+		r.giveUp(v, f)
 		return event{}, fmt.Errorf("%w: no reply yet: %w", transparency.ErrUnavailable, ctx.Err())
 	case <-r.ctx.Done():
 		return event{}, ErrClosed
@@ -307,29 +358,21 @@ func (r *Registry) resolve(ctx context.Context, name string) (event, error) {
 }
 
 // ask returns a flight to wait for, or what can be said at once.
-func (r *Registry) ask(name string) (*flight, event, error) {
+func (r *Registry) ask(name string) (*view, *flight, event, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch {
-	case r.err != nil:
-		return nil, event{}, r.err
-	case r.closed:
-		return nil, event{}, ErrClosed
-	}
 	v, err := r.find(name)
 	if err != nil {
-		return nil, event{}, err
-	}
-	if v.failure == nil {
-		return r.look(v), event{}, nil
+		return nil, nil, event{}, err
 	}
 	now := time.Now()
-	e := v.event(now, &r.opts)
-	if e.err != nil {
-		return r.look(v), event{}, nil
+	if v.failure != nil {
+		if e := v.event(now, &r.opts); e.err == nil {
+			if now.Sub(v.failed) >= askAgain {
+				r.lookAside(v)
+			}
+			return v, nil, e, nil
+		}
 	}
-	if v.now == nil && now.Sub(v.failed) >= askAgain {
-		r.look(v)
-	}
-	return nil, e, nil
+	return v, r.look(v), event{}, nil
 }

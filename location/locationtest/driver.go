@@ -283,8 +283,9 @@ var driverChecks = []check{
 	{"news name the service", false, func(r *run) {
 		d, other := r.connect(), r.connect()
 		ctx, cancel := context.WithCancel(r.Context())
+		r.Cleanup(cancel)
 		heard := make(chan string, 100)
-		done := make(chan error)
+		done := make(chan error, 1)
 		go func() {
 			done <- d.Listen(ctx, func(service string) { heard <- service })
 		}()
