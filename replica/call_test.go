@@ -281,28 +281,34 @@ func (l *locked) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-func TestChangesAreToldInOrder(t *testing.T) {
-	var mu sync.Mutex
-	var told []string
-	var errs []error
-	opts := &replica.Options{OnChange: func(c replica.Change) {
-		mu.Lock()
-		defer mu.Unlock()
-		if c.Node == "node-2" {
-			told = append(told, fmt.Sprintf("%v %v -> %v %v", c.OldRole, c.OldState, c.Role, c.State))
-			errs = append(errs, c.Err)
-		}
-		time.Sleep(10 * time.Millisecond) // no lock is held: the pool goes on
-	}}
-	inBubble(t, 2, opts, func(t *testing.T, c *replica.MemoryCluster, p *memoryPool) {
+func TestChangesInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := replica.NewMemoryCluster(nil)
+		p := newPool(t, c, c.Nodes(), nil)
+		var told []string
+		var errs []error
+		done := make(chan struct{})
+		changes := p.Changes(t.Context())
+		go func() {
+			defer close(done)
+			for c := range changes {
+				if c.Node == "node-2" {
+					told = append(told, fmt.Sprintf("%v %v -> %v %v", c.OldRole, c.OldState, c.Role, c.State))
+					errs = append(errs, c.Err)
+				}
+				time.Sleep(3 * time.Second) // nobody waits for it
+				_ = p.Stats()
+			}
+		}()
+		warm(t, p)
 		c.Node("node-2").SetFault(replica.FaultDown)
 		time.Sleep(2 * time.Second)
 		c.Node("node-2").SetFault(replica.FaultNone)
 		time.Sleep(20 * time.Second)
 		c.Promote("node-2")
-		time.Sleep(3 * time.Second)
-		mu.Lock()
-		defer mu.Unlock()
+		time.Sleep(time.Minute)
+		_ = p.Close()
+		<-done
 		want := []string{
 			"unknown unknown -> replica up",
 			"replica up -> replica down",
@@ -315,6 +321,11 @@ func TestChangesAreToldInOrder(t *testing.T) {
 		}
 		if errs[1] == nil || errs[0] != nil {
 			t.Errorf("reasons told: %v", errs)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for c := range p.Changes(ctx) {
+			t.Errorf("Changes with a context that has ended = %+v", c)
 		}
 	})
 }

@@ -53,12 +53,8 @@ type Options struct {
 	// has the primary alone always reads there.
 	PrimaryShare float64
 
-	// OnChange is told of each change of a node's role or state, in order and
-	// one at a time, with no lock held. It must not call Close.
-	OnChange func(Change)
-
-	// Logger is told of the same changes, and of client options that do harm.
-	// Nil discards.
+	// Logger is told of changes of nodes, and of callbacks that panic. Nil
+	// discards.
 	Logger *slog.Logger
 }
 

@@ -29,12 +29,12 @@ type Pool[C any] struct {
 	tasks  sync.WaitGroup
 	counts counts
 
-	mu      sync.Mutex    // guards what follows, and the fields of nodes that say so
-	changed chan struct{} // closed and replaced whenever a probe has ended
-	history lineage
-	samples []sample
-	events  []Change
-	telling bool // a goroutine delivers events
+	mu       sync.Mutex    // guards what follows, and the fields of nodes that say so
+	changed  chan struct{} // closed and replaced whenever a probe has ended
+	history  lineage
+	samples  []sample
+	last     *link // change
+	unlogged []Change
 }
 
 var _ ReplicaPool[any] = (*Pool[any])(nil)
@@ -61,7 +61,7 @@ func New[C any](backend Backend[C], nodes []Node[C], opts *Options) (*Pool[C], e
 	if err != nil {
 		return nil, failed("new", err)
 	}
-	p := &Pool[C]{backend: backend, redact: func(err error) error { return err }, opts: o, base: time.Now(), changed: make(chan struct{})}
+	p := &Pool[C]{backend: backend, redact: func(err error) error { return err }, opts: o, base: time.Now(), changed: make(chan struct{}), last: &link{done: make(chan struct{})}}
 	if r, ok := backend.(interface{ Redact(err error) error }); ok {
 		p.redact = r.Redact
 	}

@@ -74,7 +74,7 @@ func (p *Pool[C]) learn(n *node[C], began time.Duration, status Status, err erro
 	p.recompute(now)
 	close(p.changed)
 	p.changed = make(chan struct{})
-	p.mu.Unlock()
+	p.unlock()
 }
 
 // The life of an ejection.
@@ -146,7 +146,7 @@ func (p *Pool[C]) fault(n *node[C], gen uint32, err error, now time.Duration) {
 		return
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	defer p.unlock()
 	if n.gen.Load() != gen || n.role == RolePrimary || n.state != StateUp || !p.mayEject() {
 		return
 	}
@@ -173,7 +173,7 @@ func (p *Pool[C]) mayEject() bool {
 // cool leaves a node that said that it is not ready alone for a moment.
 func (p *Pool[C]) cool(n *node[C], err error, now time.Duration) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	defer p.unlock()
 	n.coolUntil, n.err, n.class = now+coolDown, err, ClassNotReady
 	p.recompute(now)
 	n.hint(now)

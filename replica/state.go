@@ -37,15 +37,6 @@ type NodeStatus struct {
 	Failures uint64        // callbacks whose failure counted against the node
 }
 
-// A Change is a change of a node's role or state.
-type Change struct {
-	Node            string
-	OldRole, Role   Role
-	OldState, State State
-	At              time.Time
-	Err             error // why the node is not up; nil if it is
-}
-
 // Stats counts what a [Pool] has done.
 type Stats struct {
 	Nodes   int // all
