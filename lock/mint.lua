@@ -39,7 +39,9 @@ local left = redis.call('PTTL', KEYS[1])
 if ARGV[3] ~= '0' then
   local length = redis.pcall('ZCARD', KEYS[3])
   if type(length) == 'number' then -- else it is something else, and left alone
-    if length < tonumber(ARGV[4]) then
+    -- Without leave to give it a TTL the line would stay for ever.
+    local may = not redis.acl_check_cmd or redis.acl_check_cmd('PEXPIRE', KEYS[3], ARGV[3])
+    if length < tonumber(ARGV[4]) and may then
       redis.call('ZADD', KEYS[3], 'NX', now(), ARGV[1])
     end
     redis.call('PEXPIRE', KEYS[3], ARGV[3])

@@ -258,6 +258,20 @@ func TestRedisDenied(t *testing.T) {
 	if errors.Is(err, transparency.ErrDenied) {
 		t.Errorf("Lock error = %v, want one class", err)
 	}
+	// Without leave to give the line a TTL there is no line.
+	if err := admin.Do(ctx, "ACL", "SETUSER", "lasting", "on", ">secret-word", "~*", "&*", "+@all", "-pexpire").Err(); err != nil {
+		t.Fatal(err)
+	}
+	opts.Username, opts.Password = "lasting", "secret-word"
+	holder := mustLock(t, newLocker(t, s.Client(t), lock.Options{}).Mutex("lined", nil))
+	_, err = newLocker(t, newClient(t, opts, s.Addr()), lock.Options{}).Mutex("lined", nil).Lock(ctx)
+	wantErr(t, "Lock without PEXPIRE", err, transparency.ErrDenied)
+	for _, key := range admin.Keys(ctx, "*").Val() {
+		if left := admin.PTTL(ctx, key).Val(); left <= 0 {
+			t.Errorf("%s has no time to live", key)
+		}
+	}
+	mustUnlock(t, holder)
 	// Without leave to publish the lock works, and waiters poll.
 	if err := admin.Do(ctx, "ACL", "SETUSER", "mute", "on", ">secret-word", "~*", "resetchannels", "+@all").Err(); err != nil {
 		t.Fatal(err)
