@@ -155,6 +155,7 @@ func (b *Balancer) target(name string) (*target, error) {
 	}
 	ctx, cancel := context.WithCancel(b.ctx)
 	t := &target{service: name, cancel: cancel, ready: make(chan struct{})}
+	t.used.Store(true)
 	targets[name] = t
 	b.order = append(b.order, t)
 	b.targets.Store(&targets)

@@ -136,7 +136,8 @@ func isGraphic(s string) bool {
 
 func isScheme(s string) bool {
 	for i := range len(s) {
-		if c := s[i]; !('a' <= c && c <= 'z') && (i == 0 || !isAlnum(c) && c != '+' && c != '-' && c != '.') {
+		letter := 'a' <= s[i] && s[i] <= 'z'
+		if !letter && (i == 0 || !isAlnum(s[i]) && !strings.ContainsRune("+-.", rune(s[i]))) {
 			return false
 		}
 	}

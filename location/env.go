@@ -80,8 +80,8 @@ func (e *Env) find(name string) (Snapshot, error) {
 	}
 	variable := envName(name)
 	source := variable
-	list, _ := e.lookup(variable)
-	if strings.TrimSpace(list) == "" {
+	list, ok := e.lookup(variable)
+	if !ok || strings.TrimSpace(list) == "" {
 		fallback, ok := e.defaults[name]
 		if !ok {
 			return Snapshot{}, fmt.Errorf("%w: %s is not set", ErrUnknownService, variable)

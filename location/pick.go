@@ -57,7 +57,7 @@ func newChoice(last *choice, s Snapshot, err error) *choice {
 		if n == nil || !n.endpoint.equal(e) {
 			n = &node{endpoint: e.clone(), addr: e.Addr(), weight: int64(e.weight())}
 		}
-		c.nodes[i], weights[i] = n, uint64(n.weight)
+		c.nodes[i], weights[i] = n, uint64(e.weight())
 	}
 	c.alias = aliases(weights)
 	return c

@@ -344,3 +344,40 @@ func TestRedisDown(t *testing.T) {
 		t.Errorf("Deregister took %v", took)
 	}
 }
+
+// spy notes what is sent.
+type spy struct{ args []any }
+
+func (h *spy) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *spy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		h.args = append(h.args, cmd.Args()...)
+		return next(ctx, cmd)
+	}
+}
+
+func (h *spy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// LO-5: no time of day is ever sent, so that the client's clock does not
+// matter.
+func TestRedisSendsNoTime(t *testing.T) {
+	s := redistest.Start(t)
+	client := s.Client(t)
+	var h spy
+	client.AddHook(&h)
+	d := location.NewRedisDriver(client, &location.Options{Prefix: s.Prefix()})
+	in := location.Instance{Endpoint: at("h1"), Token: "token", TTL: location.MaxTTL}
+	err := errors.Join(d.Register(t.Context(), service, in, true), d.Renew(t.Context(), service, in))
+	_, listErr := d.List(t.Context(), service, "")
+	if err := errors.Join(err, listErr, d.Deregister(t.Context(), service, in)); err != nil {
+		t.Fatal(err)
+	}
+	for _, arg := range h.args {
+		if text := fmt.Sprint(arg); len(text) > 9 && strings.Trim(text, "0123456789.") == "" {
+			t.Errorf("sent %s, which could be a time of day", text)
+		}
+	}
+}

@@ -289,7 +289,9 @@ func (g *Registration) WaitVisible(ctx context.Context) error {
 	err := ctx.Err()
 	switch {
 	case err == nil:
-		err = g.Err()
+		if err = g.Err(); err == nil {
+			err = ErrClosed // or about to be
+		}
 	case last != nil:
 		err = fmt.Errorf("%w: %w", last, err)
 	}
@@ -327,7 +329,7 @@ func (g *Registration) deregister(ctx context.Context) error {
 	defer g.r.mu.Unlock()
 	if err == nil {
 		g.r.wakeService(g.service)
-	} else if !isFinal(err) {
+	} else if !isFinal(err) && !g.r.closed {
 		g.r.undo(g.service, g.instance())
 	}
 	return err

@@ -15,8 +15,9 @@ import (
 const (
 	// DefaultTTL is how long an instance outlives a crash.
 	DefaultTTL = 15 * time.Second
-	// MinTTL and MaxTTL bound every TTL.
+	// MinTTL is the least TTL.
 	MinTTL = 100 * time.Millisecond
+	// MaxTTL is the greatest.
 	MaxTTL = time.Hour
 	// DefaultMaxStale is how long endpoints are served that cannot be confirmed.
 	DefaultMaxStale = 5 * time.Minute
@@ -134,7 +135,7 @@ type Registry struct {
 
 	ctx    context.Context // ends by Close; of all that the Registry starts
 	cancel context.CancelFunc
-	calls  sync.WaitGroup // Register and Deregister under way
+	calls  sync.WaitGroup // Register under way
 	tasks  sync.WaitGroup // background goroutines
 
 	mu     sync.Mutex // guards what follows
@@ -184,7 +185,7 @@ func (r *Registry) String() string {
 // GoString is String.
 func (r *Registry) GoString() string { return r.String() }
 
-// enter is called before, and calls.Done after, whatever may start something.
+// enter is called before Register, and calls.Done after it.
 func (r *Registry) enter() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -165,7 +165,9 @@ func (r *Registry) fly(v *view) {
 		if r.closed {
 			f.event = event{err: ErrClosed}
 		}
-		v.tell(f.event)
+		if f.waiters > 0 {
+			v.tell(f.event)
+		}
 		if f.aside {
 			r.aside--
 		}

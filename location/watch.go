@@ -76,24 +76,21 @@ func lookUp(ctx context.Context, l Locator, service string) event {
 }
 
 func (e event) same(o event) bool {
-	if e.err != nil || o.err != nil {
-		return kind(e.err) == kind(o.err)
-	}
-	return e.snapshot.same(o.snapshot)
+	return kind(e.err) == kind(o.err) && (e.err != nil || e.snapshot.same(o.snapshot))
 }
 
-// kind is what an error tells a consumer: its sentinel or its class.
-func kind(err error) error {
-	for _, k := range [...]error{
-		ErrUnknownService, ErrClosed, transparency.ErrInvalid, transparency.ErrDenied,
-		transparency.ErrRejected, transparency.ErrUnavailable,
-	} {
+// kind numbers what an error tells a consumer, by its sentinel or its class.
+func kind(err error) int {
+	if err == nil {
+		return 0
+	}
+	kinds := [...]error{
+		ErrUnknownService, ErrClosed, transparency.ErrInvalid, transparency.ErrDenied, transparency.ErrRejected,
+	}
+	for i, k := range kinds {
 		if errors.Is(err, k) {
-			return k
+			return i + 1
 		}
 	}
-	if err != nil {
-		return transparency.ErrUnavailable
-	}
-	return nil
+	return len(kinds) + 1 // unavailable
 }
