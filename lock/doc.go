@@ -37,27 +37,34 @@
 //
 // # Guarantees
 //
-//	holders            on one store, at most one lease of a key is valid at a time, judged by
-//	                   Lease.Err and Lease.ValidUntil; the history of holders is linearizable
-//	                   as long as clocks run at rates that differ by less than the margin,
-//	                   a tenth of the TTL and at most one second
-//	fences             strictly rising for each key, also after the store lost the last one, as
-//	                   long as its clock was not set back meanwhile
-//	validity           counts from before the request that won was sent, less the margin
-//	loss               told by a local timer no later than the key can expire, with no reply
-//	                   needed; told at once when the store says that the key is another's
-//	renewal            at a third of the TTL; trouble shorter than what is valid is survived;
-//	                   a key that is gone is never made again
-//	suspend            time is over when either the monotonic or the wall clock says so
-//	a context ends     Lock returns at once and without a lease; what it may have got is freed
-//	                   within moments, or by the TTL when the store cannot be reached
-//	unlocking          frees only what is the lease's own; idempotent; works when its context has
-//	                   ended; an unanswered release is tried again in the background
-//	waiting            one contender for a key and process, first come first served inside it,
-//	                   processes in turn; a release wakes one waiter
-//	lost wake-ups      cost at most a second, for every waiter asks that often; a waiter that
-//	                   died costs nothing on a single server and 50 ms plus that second elsewhere
-//	a crashed holder   its key is free after the TTL and taken within milliseconds
+//   - Holders: on one store, at most one lease of a key is valid at a time,
+//     judged by Lease.Err and Lease.ValidUntil; the history of holders is
+//     linearizable as long as clocks run at rates that differ by less than the
+//     margin, a tenth of the TTL and at most one second.
+//   - Fences: strictly rising for each key, also after the store lost the last
+//     one, as long as its clock was not set back meanwhile.
+//   - Validity: counts from before the request that won was sent, less the
+//     margin.
+//   - Loss: told by a local timer no later than the key can expire, with no
+//     reply needed; told at once when the store says that the key is
+//     another's.
+//   - Renewal: at a third of the TTL; trouble shorter than what is valid is
+//     survived; a key that is gone is never made again.
+//   - Suspend: time is over when either the monotonic or the wall clock says
+//     so.
+//   - A context ends: Lock returns at once and without a lease; what it may
+//     have got is freed within moments, or by the TTL when the store cannot be
+//     reached.
+//   - Unlocking: frees only what is the lease's own; idempotent; works when
+//     its context has ended; an unanswered release is tried again in the
+//     background.
+//   - Waiting: one contender for a key and process, first come first served
+//     inside it, processes in turn; a release wakes one waiter.
+//   - Lost wake-ups: cost at most a second, for every waiter asks that often;
+//     a waiter that died costs nothing on a single server and 50 ms plus that
+//     second elsewhere.
+//   - A crashed holder: its key is free after the TTL and taken within
+//     milliseconds.
 //
 // The wall clock being set forward can end leases early. It never prolongs
 // one: only durations are sent to the store.
@@ -94,8 +101,9 @@
 //	P{K}:line    zset    the tokens that wait; TTL ten seconds, while any does
 //	Pwake:O      channel the wake-ups of the Locker O, for all its keys
 //
-// where %, { and } in P and K are written %25, %7B and %7D in a key. A lock is obtained by
-// [github.com/bsm/redislock] with a random token, and in the same round trip
+// where %, { and } in P and K are written %25, %7B and %7D in a key. A lock is
+// obtained by [github.com/bsm/redislock] with a random token, and in the same
+// round trip
 // mint.lua mints the fence or puts the token in line. renew.lua and
 // release.lua do the rest; all leases that are due are renewed in one
 // pipeline. Releasing hands the key to the first in line for 50 ms, and
@@ -104,17 +112,22 @@
 // refresh and its release are not used: a Lock from here and one obtained with
 // redislock on the same key exclude each other.
 //
-// The client should have ContextTimeoutEnabled set, or a command whose caller
+// A client is made by go-redis v9:
+//
+//	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
+//
+// It should have ContextTimeoutEnabled set, or a command whose caller
 // has gone keeps its connection until ReadTimeout; a Warn line says so. Its
 // MaxRetries do not matter: what changes something is sent once. At most 48
 // commands of a Locker are under way, and 4 renewals, and one connection is
 // added while anyone waits. Redis 6.2 or newer is needed, with TIME, PUBLISH
-// and the scripting commands allowed, and the channels Pwake:*. With a Ring, wake-ups may
-// not arrive, and waiters poll.
+// and the scripting commands allowed, and the channels Pwake:*. With a Ring,
+// wake-ups may not arrive, and waiters poll.
 //
 // # Errors
 //
-// The package's own answers are [ErrHeld], [ErrLost], [ErrReleased] and
+// An error reads "lock: operation key: class: cause". The package's own
+// answers are [ErrHeld], [ErrLost], [ErrReleased] and
 // [ErrClosed]. Trouble with the store wraps a class of the root package:
 // ErrUnavailable, ErrUncertain, ErrDenied, ErrInvalid. A waiter that was told
 // to wait sits out trouble shorter than its TTL; who asks for the first time is

@@ -4,10 +4,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-transparency/transparency/internal/redistest"
 	"github.com/go-transparency/transparency/lock"
 )
+
+// Who has the lock gets a lease; who comes second is told so.
+func ExampleNewMemory() {
+	ctx := context.Background()
+	locker := lock.NewMemory(nil)
+	defer locker.Close()
+	stock := locker.Mutex("stock:7", nil)
+
+	lease, err := stock.Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = stock.TryLock(ctx)
+	fmt.Println("second:", errors.Is(err, lock.ErrHeld))
+	fmt.Println("unlock:", lease.Unlock(ctx))
+	// Output:
+	// second: true
+	// unlock: <nil>
+}
 
 // Do covers a section, whatever becomes of it.
 func ExampleDo() {
@@ -100,16 +121,16 @@ func ExampleMutex() {
 	lease, _ := report.Lock(context.Background())
 	defer lease.Unlock(context.Background())
 
-	ctx, cancel := context.WithTimeout(context.Background(), 1)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
 	_, err := report.Lock(ctx)
-	fmt.Println(errors.Is(err, context.DeadlineExceeded))
+	fmt.Println(errors.Is(err, context.DeadlineExceeded), errors.Is(err, lock.ErrHeld))
 
 	_, err = report.TryLock(context.Background())
 	var held *lock.HeldError
 	fmt.Println(errors.As(err, &held), held.Remaining > 0)
 	// Output:
-	// true
+	// true true
 	// true true
 }
 

@@ -28,7 +28,8 @@ type Options struct {
 	TTL time.Duration
 
 	// Timeout bounds one exchange with the store. Zero means [DefaultTimeout];
-	// there is none without a bound.
+	// negative is refused with [transparency.ErrInvalid], for a renewal without
+	// a bound could outlast its lease.
 	Timeout time.Duration
 
 	// Prefix is put before every key in Redis, and has no meaning elsewhere.
