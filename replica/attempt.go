@@ -30,27 +30,28 @@ var (
 	errFull  = errors.New("no place")
 )
 
-// attempt calls fn once at node n and returns what became of it. sent is
-// false when fn certainly had no effect. When class is ClassApp, err is the
-// callback's own, or nil.
-func (p *Pool[C]) attempt(ctx context.Context, n *node[C], role Role, timeout time.Duration, fn func(context.Context, C) error) (class Class, err error, sent bool, took time.Duration) {
-	actx, cancel := ctx, context.CancelFunc(nil)
-	if timeout > 0 {
-		actx, cancel = context.WithTimeout(ctx, timeout)
-	} else {
-		actx, cancel = context.WithCancel(ctx)
-	}
+// A verdict is what became of one node in a call.
+type verdict struct {
+	Attempt
+	sent bool // fn may have had an effect
+}
+
+// attempt calls fn once at node n and returns what became of it. When the class
+// is ClassApp, Err is the callback's own, or nil.
+func (p *Pool[C]) attempt(ctx context.Context, n *node[C], role Role, timeout time.Duration, fn func(context.Context, C) error) verdict {
+	// It ends with this attempt in any case; see ReplicaPool.
+	actx, cancel := bounded(ctx, timeout)
 	defer cancel()
 
 	gen := n.gen.Load()
 	if err := p.enter(actx, n); err != nil {
 		switch {
 		case ctx.Err() != nil || p.ctx.Err() != nil:
-			return ClassCaller, nil, false, 0
+			return verdict{Attempt{Node: n.Name, Class: ClassCaller}, false}
 		case errors.Is(err, errMoved):
-			return ClassDown, err, false, 0
+			return verdict{Attempt{Node: n.Name, Class: ClassDown, Err: err}, false}
 		}
-		return ClassOverload, err, false, 0
+		return verdict{Attempt{Node: n.Name, Class: ClassOverload, Err: err}, false}
 	}
 	n.calls.Add(1)
 	began := p.now()
@@ -63,13 +64,13 @@ func (p *Pool[C]) attempt(ctx context.Context, n *node[C], role Role, timeout ti
 		}
 	}
 	now := p.now()
-	took = max(now-began, 1)
+	took := max(now-began, 1)
 	if !left && out.err == nil {
 		n.success(took, now)
-		return ClassApp, nil, true, took
+		return verdict{Attempt{n.Name, ClassApp, nil, took}, true}
 	}
 
-	class, err, sent = ClassUnknown, out.err, true
+	class, err, sent := ClassUnknown, out.err, true
 	if !left {
 		class = p.backend.Classify(err, role)
 		sent = class == ClassUnknown || class == ClassApp
@@ -81,14 +82,22 @@ func (p *Pool[C]) attempt(ctx context.Context, n *node[C], role Role, timeout ti
 			n.meter.observe(took, now)
 		}
 		n.hint(now)
-		return ClassCaller, nil, sent, took
+		return verdict{Attempt{n.Name, ClassCaller, nil, took}, sent}
 	case timeUp && actx.Err() != nil:
 		class, err = ClassUnknown, fmt.Errorf("no answer within %v", timeout)
 	case class != ClassApp:
 		err = p.show(err)
 	}
 	p.blame(n, gen, class, err, took, now)
-	return class, err, sent, took
+	return verdict{Attempt{n.Name, class, err, took}, sent}
+}
+
+// bounded is WithTimeout, if there is one.
+func bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if timeout > 0 {
+		return context.WithTimeout(ctx, timeout)
+	}
+	return context.WithCancel(ctx)
 }
 
 // success notes a call that was answered.

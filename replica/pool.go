@@ -65,7 +65,7 @@ func New[C any](backend Backend[C], nodes []Node[C], opts *Options) (*Pool[C], e
 	if r, ok := backend.(interface{ Redact(err error) error }); ok {
 		p.redact = r.Redact
 	}
-	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.ctx, p.cancel = context.WithCancel(context.Background()) //nolint:gosec // Close calls it
 	p.budget.init(o.PrimaryShare)
 	share := max(o.MaxConcurrent/len(nodes), 1)
 	for _, n := range nodes {

@@ -29,23 +29,21 @@ func (p *Pool[C]) Read(ctx context.Context, opts *ReadOptions, fn func(ctx conte
 		}
 	}
 	r := reading[C]{pool: p, opts: o}
-	r.filter.tried = r.few[:0]
+	var few [DefaultAttempts]*node[C]
+	r.filter.tried = few[:0]
 	r.filter.maxLag = o.MaxLag
 	for range max(o.Attempts, 1) {
 		n, role := r.choose()
 		if n == nil {
 			break
 		}
-		class, err, took := r.try(ctx, n, role, fn)
-		if class == ClassApp {
-			return err
+		a := r.try(ctx, n, role, fn)
+		if a.Class == ClassApp {
+			return a.Err
 		}
-		if class == ClassCaller {
-			r.reason = nil
-		}
-		r.misrouted = class == ClassMisrouted && role == RoleReplica
+		r.misrouted = a.Class == ClassMisrouted && role == RoleReplica
 		r.filter.tried = append(r.filter.tried, n)
-		r.attempts = append(r.attempts, Attempt{n.Name, class, err, took})
+		r.attempts = append(r.attempts, a.Attempt)
 		if len(r.attempts) > 1 {
 			p.counts.retries.Add(1)
 		}
@@ -78,7 +76,6 @@ type reading[C any] struct {
 	pool      *Pool[C]
 	opts      ReadOptions
 	filter    filter[C]
-	few       [DefaultAttempts]*node[C]
 	attempts  []Attempt
 	misrouted bool  // what was tried needs the primary
 	reason    error // why there is no node (left)
@@ -115,12 +112,11 @@ func (r *reading[C]) choose() (*node[C], Role) {
 }
 
 // try calls fn at the node that was chosen.
-func (r *reading[C]) try(ctx context.Context, n *node[C], role Role, fn func(context.Context, C) error) (Class, error, time.Duration) {
+func (r *reading[C]) try(ctx context.Context, n *node[C], role Role, fn func(context.Context, C) error) verdict {
 	if role == RolePrimary {
 		defer r.pool.standIn.Add(-1) // also when fn panics
 	}
-	class, err, _, took := r.pool.attempt(ctx, n, role, r.opts.AttemptTimeout, fn)
-	return class, err, took
+	return r.pool.attempt(ctx, n, role, r.opts.AttemptTimeout, fn)
 }
 
 // mayStandIn reports whether one more read may go to the primary, and takes it

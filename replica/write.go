@@ -25,17 +25,13 @@ func (p *Pool[C]) Write(ctx context.Context, opts *WriteOptions, fn func(ctx con
 	}
 	w := writing[C]{pool: p, opts: o}
 	for w.more() {
-		n := w.node
-		class, err, sent, took := p.attempt(ctx, n, RolePrimary, o.AttemptTimeout, fn)
-		if class == ClassApp && err == nil {
-			return nil
+		a := p.attempt(ctx, w.node, RolePrimary, o.AttemptTimeout, fn)
+		if a.Class == ClassApp && (a.Err == nil || !w.maybe) {
+			return a.Err
 		}
-		if class == ClassApp && !w.maybe {
-			return err
-		}
-		w.maybe = w.maybe || sent
-		w.attempts = append(w.attempts, Attempt{n.Name, class, err, took})
-		if !w.again(ctx, class) {
+		w.maybe = w.maybe || a.sent
+		w.attempts = append(w.attempts, a.Attempt)
+		if !w.again(ctx, a.Class) {
 			break
 		}
 	}

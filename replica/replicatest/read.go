@@ -97,6 +97,7 @@ func readChecks[C any]() []check[C] {
 			if name, err := r.where(p, nil); err != nil || name == bad || name == r.primary() {
 				r.Fatalf("first Read = %q, %v, want it served by the other replica", name, err)
 			}
+			r.eventually("the replica is known to be down", 10*time.Second, func() bool { return r.state(p, bad).State == replica.StateDown })
 			r.Heal(bad)
 			r.eventually("the replica joins", 30*time.Second, func() bool { return r.state(p, bad).State == replica.StateUp })
 			r.eventually("the replica is read from", 30*time.Second, func() bool {
