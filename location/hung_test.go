@@ -84,6 +84,9 @@ func TestHungRedis(t *testing.T) {
 				if took := time.Since(start); took > time.Second {
 					t.Errorf("serving what is known took %v", took)
 				}
+				if left := runtime.NumGoroutine() - before; left > most {
+					t.Errorf("%d goroutines are left, want at most %d", left, most)
+				}
 			}
 			s.Resume()
 			eventually(t, "all is undone", 15*time.Second, func() bool { return r.Stats().Undoing == 0 })

@@ -2,10 +2,12 @@ package location
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-transparency/transparency"
 	"github.com/go-transparency/transparency/internal/backoff"
 )
 
@@ -67,8 +69,13 @@ func (r *Registry) attend(name string) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
+	if v.watchers == 0 && r.watched >= r.opts.MaxServices {
+		r.forget(v)
+		return nil, fmt.Errorf("%w: %d services are watched already", transparency.ErrRejected, r.watched)
+	}
 	v.watchers++
 	if v.watchers == 1 {
+		r.watched++
 		ctx, cancel := context.WithCancel(r.ctx)
 		v.stop, v.told = cancel, nil
 		r.tasks.Add(1)
@@ -84,7 +91,9 @@ func (r *Registry) leave(v *view) {
 	r.unlisten()
 	if v.watchers--; v.watchers == 0 {
 		v.stop()
+		r.watched--
 		r.forget(v)
+		r.trim()
 	}
 }
 

@@ -142,6 +142,7 @@ func (g *Registration) beat() error {
 		// Never a takeover: who has the id now came later.
 		err = g.r.driver.Register(ctx, g.service, g.instance(), false)
 	}
+	err = ours(ctx, err)
 	g.r.countBeat(again, err)
 	switch {
 	case g.ctx.Err() != nil:

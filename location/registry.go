@@ -54,9 +54,10 @@ type Options struct {
 	// who may be a former self that crashed. The other is told and stays out.
 	Takeover bool
 
-	// MaxServices bounds the services whose endpoints are remembered. Zero
-	// means [DefaultMaxServices]. The one that was not asked for longest gives
-	// way, unless it is watched.
+	// MaxServices bounds the services whose endpoints are remembered, of which
+	// the one that was not asked for longest gives way, and those that are
+	// watched, where one more gets ErrRejected of the root package. Zero means
+	// [DefaultMaxServices].
 	MaxServices int
 
 	// Prefix is put before every key in Redis, and has no meaning elsewhere.
@@ -138,14 +139,15 @@ type Registry struct {
 	calls  sync.WaitGroup // Register under way
 	tasks  sync.WaitGroup // background goroutines
 
-	mu     sync.Mutex // guards what follows
-	closed bool
-	regs   map[*Registration]struct{} // those that are kept
-	views  map[string]*view
-	aside  int // looks that nobody waits for
-	ear    ear
-	undoer undoer
-	stats  Stats
+	mu      sync.Mutex // guards what follows
+	closed  bool
+	regs    map[*Registration]struct{} // those that are kept
+	views   map[string]*view
+	watched int // of them
+	aside   int // looks that nobody waits for
+	ear     ear
+	undoer  undoer
+	stats   Stats
 }
 
 var (
@@ -320,15 +322,11 @@ func (r *Registry) Stats() Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.stats
-	s.Registrations, s.Undoing, s.Services = len(r.regs), len(r.undoer.list), len(r.views)
+	s.Registrations, s.Undoing = len(r.regs), len(r.undoer.list)
+	s.Services, s.Watched = len(r.views), r.watched
 	for g := range r.regs {
 		if g.lost.Load() {
 			s.Lost++
-		}
-	}
-	for _, v := range r.views {
-		if v.watchers > 0 {
-			s.Watched++
 		}
 	}
 	return s

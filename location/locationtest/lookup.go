@@ -76,6 +76,47 @@ var lookupChecks = []check{
 		}
 		wg.Wait()
 	}},
+	{"Resolve does not take the answer to an older question", true, func(r *run) {
+		f := &faulty{Driver: r.connect()}
+		reg := r.registry(f)
+		r.put(f, r.instance(1))
+		f.spoil(func() {
+			f.list = func(ctx context.Context, name, known string) (location.Listing, error) {
+				l, err := f.Driver.List(ctx, name, known)
+				time.Sleep(time.Second) // the answer is on its way
+				return l, err
+			}
+		})
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			asked := time.Now()
+			s := r.resolve(reg)
+			r.wantSnapshot("the first", s, false, 1)
+			if !s.AsOf().Equal(asked) {
+				r.Errorf("AsOf = %v, want when it was asked, %v", s.AsOf(), asked)
+			}
+		}()
+		time.Sleep(time.Second / 2)
+		r.put(f, r.instance(2))
+		r.wantSnapshot("the second", r.resolve(reg), false, 1, 2)
+		<-done
+	}},
+	{"an error is not that of a context of the Registry's own", true, func(r *run) {
+		f := &faulty{Driver: r.connect()}
+		reg := r.registry(f)
+		f.spoil(func() {
+			f.list = func(ctx context.Context, _, _ string) (location.Listing, error) {
+				<-ctx.Done()
+				return location.Listing{}, fmt.Errorf("%w: %w", transparency.ErrUnavailable, ctx.Err())
+			}
+		})
+		_, err := reg.Resolve(r.Context(), service)
+		r.wantErr("Resolve", err, transparency.ErrUnavailable)
+		if errors.Is(err, context.DeadlineExceeded) || !transparency.Retryable(err) {
+			r.Errorf("Resolve error = %v, want one that can be retried", err)
+		}
+	}},
 	{"LO-8 the last one's deregistration empties at once", false, func(r *run) {
 		d := r.connect()
 		reg := r.registry(nil)
@@ -120,8 +161,16 @@ var lookupChecks = []check{
 		fresh := r.resolve(reg)
 		r.resolve(ever)
 		f.down(errDown)
+		before, _ := f.counts()
+		for range 1000 {
+			r.resolve(reg)
+			time.Sleep(time.Millisecond)
+		}
+		if after, _ := f.counts(); after-before > 3 {
+			r.Errorf("asked %d times in a second, want at most once after it was down", after-before)
+		}
 		for range 5 {
-			time.Sleep(10 * time.Second)
+			time.Sleep(10*time.Second - time.Second/5)
 			s := r.resolve(reg)
 			r.wantSnapshot("Resolve", s, true, 0, 1, 2, 3, 4)
 			if !s.AsOf().Equal(fresh.AsOf()) {
@@ -136,9 +185,15 @@ var lookupChecks = []check{
 		}
 		time.Sleep(100 * time.Hour)
 		r.wantSnapshot("Resolve of who keeps for ever", r.resolve(ever), true, 0, 1, 2, 3, 4)
+		for range 50 {
+			time.Sleep(1100 * time.Millisecond)
+			r.resolve(ever)
+		}
 		f.down(nil)
 		in := r.instance(7)
+		in.TTL = time.Hour
 		r.put(f, in)
+		r.eventually("fresh again", 2*r.ttl, func() bool { return !r.resolve(ever).Stale() })
 		r.wantSnapshot("Resolve after the outage", r.resolve(reg), false, 7)
 	}},
 	{"LO-6 a store that hangs holds up nobody who can be served", true, func(r *run) {
@@ -213,6 +268,14 @@ var lookupChecks = []check{
 		r.wantSnapshot("Resolve with one back", s, true, 1, 2, 3)
 		listing.Version, listing.Endpoints = "new/2", []location.Endpoint{a.Endpoint, b.Endpoint}
 		r.wantSnapshot("Resolve with two back", r.resolve(reg), true, 1, 2, 3)
+		moved := a.Endpoint
+		moved.Port = 81
+		listing.Version, listing.Endpoints = "new/2b", []location.Endpoint{moved, b.Endpoint}
+		s = r.resolve(reg)
+		r.wantSnapshot("Resolve with one at another place", s, true, 1, 2, 3)
+		if s.At(0).Port != 81 {
+			r.Errorf("%v is where it was, want it at another place", s.At(0))
+		}
 		listing.Version, listing.Endpoints = "new/3", []location.Endpoint{b.Endpoint}
 		r.wantSnapshot("Resolve with one back and gone", r.resolve(reg), true, 2, 3)
 		time.Sleep(r.ttl)
@@ -250,7 +313,8 @@ var lookupChecks = []check{
 	}},
 	{"the services that are remembered have a bound", false, func(r *run) {
 		d := r.connect()
-		reg := r.registryWith(nil, location.Options{MaxServices: 3})
+		f := &faulty{Driver: r.connect()}
+		reg := r.registryWith(f, location.Options{MaxServices: 3})
 		for i := range 10 {
 			in := r.instance(i)
 			in.TTL = time.Minute
@@ -258,10 +322,22 @@ var lookupChecks = []check{
 			if err := d.Register(r.Context(), name, in, false); err != nil {
 				r.Fatalf("Register error = %v", err)
 			}
-			if _, err := reg.Resolve(r.Context(), name); err != nil {
-				r.Errorf("Resolve(%q) error = %v", name, err)
+			time.Sleep(time.Millisecond)
+			for _, name := range []string{name, "service-0", "nothing", fmt.Sprint("made-up-", i)} {
+				if _, err := reg.Resolve(r.Context(), name); err != nil && !errors.Is(err, location.ErrUnknownService) {
+					r.Errorf("Resolve(%q) error = %v", name, err)
+				}
 			}
 		}
+		f.down(errDown)
+		for _, name := range []string{"service-0", "service-9"} {
+			if s, err := reg.Resolve(r.Context(), name); err != nil || !s.Stale() {
+				r.Errorf("Resolve(%q) = %v, %v, want what is remembered", name, s, err)
+			}
+		}
+		_, err := reg.Resolve(r.Context(), "service-1")
+		r.wantErr("Resolve of what gave way", err, transparency.ErrUnavailable)
+		f.down(nil)
 		if n := reg.Stats().Services; n != 3 {
 			r.Errorf("%d services are remembered, want 3", n)
 		}
@@ -271,8 +347,14 @@ var lookupChecks = []check{
 			watches = append(watches, r.events(ctx, location.Watch(ctx, reg, fmt.Sprint("service-", i))))
 			r.next("watch", watches[i], 10*r.slack())
 		}
-		_, err := reg.Resolve(r.Context(), "service-9")
-		r.wantErr("Resolve of a fourth", err, transparency.ErrRejected)
+		fourth := r.events(ctx, location.Watch(ctx, reg, "service-9"))
+		r.wantErr("watch of a fourth", r.next("watch", fourth, r.slack()).err, transparency.ErrRejected)
+		if _, err := reg.Resolve(r.Context(), "service-9"); err != nil {
+			r.Errorf("Resolve of a fourth error = %v, want nil", err)
+		}
+		if s := reg.Stats(); s.Services != 3 || s.Watched != 3 {
+			r.Errorf("Stats = %+v, want 3 services", s)
+		}
 		cancel()
 		for _, w := range watches {
 			for range w {
