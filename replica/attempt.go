@@ -46,7 +46,7 @@ func (p *Pool[C]) attempt(ctx context.Context, n *node[C], role Role, timeout ti
 	gen := n.gen.Load()
 	if err := p.enter(actx, n); err != nil {
 		switch {
-		case ctx.Err() != nil || p.ctx.Err() != nil:
+		case p.ended(ctx) != nil:
 			return verdict{Attempt{Node: n.Name, Class: ClassCaller}, false}
 		case errors.Is(err, errMoved):
 			return verdict{Attempt{Node: n.Name, Class: ClassDown, Err: err}, false}
@@ -75,9 +75,11 @@ func (p *Pool[C]) attempt(ctx context.Context, n *node[C], role Role, timeout ti
 		class = p.backend.Classify(err, role)
 		sent = class == ClassUnknown || class == ClassApp
 	}
-	switch timeUp := left || isContext(err) || isTimeout(err); {
-	case timeUp && (ctx.Err() != nil || p.ctx.Err() != nil):
-		// Says nothing of the node but how long it did not answer.
+	timeUp := left || isContext(err) || isTimeout(err)
+	switch {
+	case p.ended(ctx) != nil && (timeUp || class == ClassUnknown || class == ClassDown):
+		// Says nothing of the node but how long it did not answer: a client
+		// may break its own connection when a context ends.
 		if float64(took) > n.meter.read(now) {
 			n.meter.observe(took, now)
 		}

@@ -15,7 +15,7 @@ func benchPool(b *testing.B, replicas int) *Pool[*MemoryNode] {
 	if err := p.Read(context.Background(), nil, func(context.Context, *MemoryNode) error { return nil }); err != nil {
 		b.Fatal(err)
 	}
-	if _, err := p.await(context.Background(), func(v *view[*MemoryNode]) bool { return v.round }); err != nil {
+	if err := p.await(context.Background(), func(v *view[*MemoryNode]) bool { return v.round }); err != nil {
 		b.Fatal(err)
 	}
 	return p

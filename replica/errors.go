@@ -47,12 +47,13 @@ type Attempt struct {
 }
 
 // An AttemptsError says why no node served a call. It matches its Reason, its
-// Class, and the errors of its attempts.
+// Class, the errors of its attempts, and what ended the call early: the error
+// of its context, or [ErrClosed].
 type AttemptsError struct {
 	Reason   error // ErrNoReplica, ErrNoPrimary, …
 	Class    error // of the root package
 	Attempts []Attempt
-	ctx      error // of the caller, if that has ended
+	end      error // of the caller's context, or ErrClosed, if that was why
 }
 
 // Error lists the nodes in the order in which they were tried, those that were
@@ -78,17 +79,17 @@ func (e *AttemptsError) Error() string {
 			fmt.Fprintf(&b, ": %v", a.Err)
 		}
 	}
-	if e.ctx != nil {
-		fmt.Fprintf(&b, ": %v", e.ctx)
+	if e.end != nil {
+		fmt.Fprintf(&b, ": %v", e.end)
 	}
 	return b.String()
 }
 
-// Unwrap returns the reason, the class, and the errors of the attempts.
+// Unwrap returns all that the error matches.
 func (e *AttemptsError) Unwrap() []error {
 	errs := []error{e.Reason, e.Class}
-	if e.ctx != nil {
-		errs = append(errs, e.ctx)
+	if e.end != nil {
+		errs = append(errs, e.end)
 	}
 	for _, a := range e.Attempts {
 		if a.Err != nil {

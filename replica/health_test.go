@@ -94,7 +94,7 @@ func TestRP12NeverSynced(t *testing.T) {
 				t.Fatalf("Read = %q, %v, want the replica that has the data", name, err)
 			}
 		}
-		if n := stateOf(t, p, "node-2"); n.State != replica.StateNotReady || n.LagKnown {
+		if n := stateOf(t, p, "node-2"); n.State != replica.StateNotReady || n.LagKnown || n.Err == nil {
 			t.Errorf("the replica without data is %+v, want not ready and its lag unknown", n)
 		}
 		empty.SetLink(true)

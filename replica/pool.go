@@ -140,8 +140,8 @@ func (p *Pool[C]) start() bool {
 	return p.phase.Load() == probing
 }
 
-// Close ends the pool: calls get [ErrClosed], also those under way, and the
-// probes end. It returns when all that the pool started has ended, except
+// Close ends the pool: calls get [ErrClosed], also those under way, with
+// [ErrMaybeExecuted] where that is so, and the probes end. It returns when all that the pool started has ended, except
 // callbacks that run on although their contexts have ended; Stats counts
 // those. The clients stay open. Closing again waits likewise. The error is
 // always nil.
@@ -182,6 +182,17 @@ func (p *Pool[C]) Stats() Stats {
 		}
 	}
 	return s
+}
+
+// ended returns why a call that is under way is to end, or nil.
+func (p *Pool[C]) ended(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if p.ctx.Err() != nil {
+		return ErrClosed
+	}
+	return nil
 }
 
 // String names the nodes and leaves their clients out, which can hold passwords.

@@ -22,9 +22,10 @@ func (p *Pool[C]) Read(ctx context.Context, opts *ReadOptions, fn func(ctx conte
 	}
 	p.counts.reads.Add(1)
 	p.budget.add()
-	v := p.view.Load()
-	if !v.ready() {
-		if _, err := p.await(ctx, (*view[C]).ready); err != nil {
+	// A read need not wait until all is known, unless it is particular.
+	ready := func(v *view[C]) bool { return v.round || len(v.readers) > 0 && o.MaxLag <= 0 }
+	if !ready(p.view.Load()) {
+		if err := p.await(ctx, ready); err != nil {
 			return failed("read", err)
 		}
 	}
@@ -47,7 +48,7 @@ func (p *Pool[C]) Read(ctx context.Context, opts *ReadOptions, fn func(ctx conte
 		if len(r.attempts) > 1 {
 			p.counts.retries.Add(1)
 		}
-		if ctx.Err() != nil || p.ctx.Err() != nil {
+		if p.ended(ctx) != nil {
 			break
 		}
 	}
@@ -67,9 +68,6 @@ func (p *Pool[C]) check(ctx context.Context, noFn bool) error {
 	}
 	return nil
 }
-
-// ready reports whether a read need not wait for more to be known.
-func (v *view[C]) ready() bool { return v.round || len(v.readers) > 0 }
 
 // A reading is one call of Read.
 type reading[C any] struct {
@@ -131,11 +129,11 @@ func (p *Pool[C]) mayStandIn(primary *node[C]) bool {
 
 // failure says why no node served the read.
 func (r *reading[C]) failure(ctx context.Context) error {
-	e := &AttemptsError{Reason: r.reason, Class: transparency.ErrUnavailable, Attempts: r.attempts, ctx: ctx.Err()}
+	e := &AttemptsError{Reason: r.reason, Class: transparency.ErrUnavailable, Attempts: r.attempts, end: r.pool.ended(ctx)}
 	if e.Reason == nil {
 		e.Reason = ErrNoReplica
 	}
-	if r.pool.ctx.Err() != nil && e.ctx == nil {
+	if e.end == ErrClosed { //nolint:errorlint // it is ours
 		return ErrClosed
 	}
 	r.pool.addUntried(e, func(role Role) bool { return role != RolePrimary || len(r.pool.nodes) == 1 })

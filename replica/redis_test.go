@@ -49,7 +49,7 @@ func TestRedisRP12NeverSynced(t *testing.T) {
 			t.Fatalf("Read = %s, %v, want the replica that has the data", addr, err)
 		}
 	}
-	if n := stateOf(t, p, "lone"); n.State != replica.StateNotReady || n.LagKnown {
+	if n := stateOf(t, p, "lone"); n.State != replica.StateNotReady || n.LagKnown || n.Err == nil {
 		t.Errorf("the replica without data is %+v, want not ready and its lag unknown", n)
 	}
 }

@@ -2,6 +2,8 @@ package replica
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -25,7 +27,7 @@ func (p *Pool[C]) recompute(now time.Duration) {
 		if n.ended == 0 {
 			v.round = false
 		}
-		p.setState(n, p.judge(n, now))
+		p.judge(n, now)
 		if n.role == RolePrimary {
 			continue
 		}
@@ -34,7 +36,7 @@ func (p *Pool[C]) recompute(now time.Duration) {
 		case StateUp:
 			v.readers = append(v.readers, n)
 		case StateEjected:
-			if p.fit(n, now) {
+			if p.unfit(n, now) == nil {
 				suspects = append(suspects, n)
 			}
 		}
@@ -48,50 +50,57 @@ func (p *Pool[C]) recompute(now time.Duration) {
 	p.tell()
 }
 
-// judge returns the state of a node. Requires p.mu.
-func (p *Pool[C]) judge(n *node[C], now time.Duration) State {
+// judge brings the state of a node up to date. Requires p.mu.
+func (p *Pool[C]) judge(n *node[C], now time.Duration) {
+	unfit := p.unfit(n, now)
 	switch {
 	case n.ended == 0 || n.role == RoleUnknown && !n.dead && !n.unready:
-		return StateUnknown
+		n.enter(StateUnknown)
 	case n.dead:
-		return StateDown
-	case !p.fit(n, now):
-		return StateNotReady
+		n.enter(StateDown)
+	case unfit != nil:
+		n.err, n.class = unfit, ClassNotReady
+		n.enter(StateNotReady)
 	case n.ejected:
-		return StateEjected
+		n.enter(StateEjected)
+	default:
+		n.err = nil
+		n.enter(StateUp)
 	}
-	return StateUp
 }
 
-// fit reports whether a node that answers can serve in its role. Requires
-// p.mu.
-func (p *Pool[C]) fit(n *node[C], now time.Duration) bool {
+// unfit returns why a node that answers cannot serve in its role, or nil.
+// Requires p.mu.
+func (p *Pool[C]) unfit(n *node[C], now time.Duration) error {
 	if n.unready || now < n.coolUntil {
-		return false
+		return n.err
 	}
-	if n.role == RolePrimary {
-		return true
+	apart, limit := n.status.LinkDown, p.opts.MaxLinkDown
+	switch {
+	case n.role != RoleReplica:
+		return nil
+	case apart < 0:
+		return errNoData
+	case limit >= 0 && apart > limit:
+		return fmt.Errorf("without its primary for more than %v", limit)
+	case limit >= 0 && n.strayed != unknown && now-time.Duration(n.strayed) > limit:
+		return fmt.Errorf("in another history than the primary for more than %v", limit)
 	}
-	apart := n.status.LinkDown
-	if apart < 0 {
-		return false
-	}
-	if n.strayed != unknown {
-		apart = max(apart, now-time.Duration(n.strayed))
-	}
-	return p.opts.MaxLinkDown < 0 || apart <= p.opts.MaxLinkDown
+	return nil
 }
 
-func (p *Pool[C]) setState(n *node[C], s State) {
-	if was := n.state; was != s {
-		n.state = s
-		if s == StateUp {
-			n.err = nil
-			n.out = make(chan struct{})
-		} else if was == StateUp {
-			close(n.out)
-		}
+var errNoData = errors.New("a replica that never had its primary's data")
+
+// enter requires p.mu of the pool.
+func (n *node[C]) enter(s State) {
+	switch was := n.state; {
+	case s == was:
+	case s == StateUp:
+		n.out = make(chan struct{})
+	case was == StateUp:
+		close(n.out)
 	}
+	n.state = s
 }
 
 // A lineage remembers which histories were left behind, the last few of them.
@@ -132,22 +141,22 @@ func (p *Pool[C]) elect() (*node[C], error) {
 	return claimants[0], nil
 }
 
-// await returns the first view that cond accepts, waiting for probes to end.
-func (p *Pool[C]) await(ctx context.Context, cond func(*view[C]) bool) (*view[C], error) {
+// await waits for probes to end until cond accepts the view. cond is called
+// with p.mu.
+func (p *Pool[C]) await(ctx context.Context, cond func(*view[C]) bool) error {
 	for {
 		p.mu.Lock()
-		v, changed := p.view.Load(), p.changed
-		ok := cond(v)
+		changed, ok := p.changed, cond(p.view.Load())
 		p.mu.Unlock()
 		if ok {
-			return v, nil
+			return nil
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		case <-p.ctx.Done():
-			return nil, ErrClosed
+			return ErrClosed
 		}
 	}
 }
@@ -164,7 +173,7 @@ func (p *Pool[C]) refresh(ctx context.Context, old *node[C]) error {
 	for _, n := range p.nodes {
 		n.poke()
 	}
-	_, err := p.await(ctx, func(v *view[C]) bool {
+	return p.await(ctx, func(v *view[C]) bool {
 		all := true
 		for i, n := range p.nodes {
 			fresh := n.ended >= want[i]
@@ -175,5 +184,4 @@ func (p *Pool[C]) refresh(ctx context.Context, old *node[C]) error {
 		}
 		return all
 	})
-	return err
 }

@@ -30,9 +30,15 @@ func openMemory(*testing.T) replicatest.Cluster[*replica.MemoryNode] {
 
 func TestMemory(t *testing.T) { replicatest.RunFakeTime(t, openMemory) }
 
-func TestMemoryRealTime(t *testing.T) { replicatest.Run(t, openMemory) }
+func TestMemoryRealTime(t *testing.T) {
+	t.Parallel()
+	replicatest.Run(t, openMemory)
+}
 
-func TestRedis(t *testing.T) { replicatest.Run(t, openRedis) }
+func TestRedis(t *testing.T) {
+	t.Parallel()
+	replicatest.Run(t, openRedis)
+}
 
 func TestRedisStatic(t *testing.T) {
 	servers := []*redistest.Server{redistest.StartMini(t), redistest.StartMini(t), redistest.StartMini(t)}

@@ -19,7 +19,7 @@ func (p *Pool[C]) Write(ctx context.Context, opts *WriteOptions, fn func(ctx con
 	}
 	p.counts.writes.Add(1)
 	if v := p.view.Load(); !v.settled() {
-		if _, err := p.await(ctx, (*view[C]).settled); err != nil {
+		if err := p.await(ctx, (*view[C]).settled); err != nil {
 			return failed("write", err)
 		}
 	}
@@ -28,6 +28,9 @@ func (p *Pool[C]) Write(ctx context.Context, opts *WriteOptions, fn func(ctx con
 		a := p.attempt(ctx, w.node, RolePrimary, o.AttemptTimeout, fn)
 		if a.Class == ClassApp && (a.Err == nil || !w.maybe) {
 			return a.Err
+		}
+		if a.Class == ClassApp {
+			a.Err = p.show(a.Err)
 		}
 		w.maybe = w.maybe || a.sent
 		w.attempts = append(w.attempts, a.Attempt)
@@ -95,7 +98,7 @@ func (w *writing[C]) again(ctx context.Context, class Class) bool {
 // failure says why the write failed.
 func (w *writing[C]) failure(ctx context.Context) error {
 	p := w.pool
-	e := &AttemptsError{Reason: w.reason, Class: transparency.ErrUnavailable, Attempts: w.attempts, ctx: ctx.Err()}
+	e := &AttemptsError{Reason: w.reason, Class: transparency.ErrUnavailable, Attempts: w.attempts, end: p.ended(ctx)}
 	if e.Reason == nil {
 		e.Reason = ErrNoPrimary
 	}
@@ -106,7 +109,7 @@ func (w *writing[C]) failure(ctx context.Context) error {
 	case w.maybe:
 		e.Reason, e.Class = ErrMaybeExecuted, transparency.ErrUncertain
 		p.counts.maybe.Add(1)
-	case p.ctx.Err() != nil && e.ctx == nil:
+	case e.end == ErrClosed: //nolint:errorlint // it is ours
 		return ErrClosed
 	case allDenied(e.Attempts):
 		e.Class = transparency.ErrDenied

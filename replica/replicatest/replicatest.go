@@ -56,6 +56,7 @@ func Run[C any](t *testing.T, open Open[C]) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // most of it is waiting
 			cluster := open(t)
 			if c.able != nil && !c.able(cluster) {
 				t.Skip("this cluster cannot do that")
