@@ -7,6 +7,7 @@ FUZZTIME ?= 3s
 
 # Every module of the repository; ./... does not enter nested ones.
 MODULES := . tools internal/bench
+CODE    := $(filter-out tools,$(MODULES))
 
 STATICCHECK := $(GO) tool -modfile=$(CURDIR)/tools/go.mod staticcheck
 LINT        := $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
@@ -19,11 +20,11 @@ format: ## gofmt
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w"; exit 1; }
 
 vet: ## go vet in every module, and the programs for other systems
-	@for m in $(MODULES); do echo "vet $$m"; (cd $$m && $(GO) vet ./...) || exit 1; done
+	@for m in $(CODE); do echo "vet $$m"; (cd $$m && $(GO) vet ./...) || exit 1; done
 	@for os in darwin windows; do echo "vet for $$os"; GOOS=$$os $(GO) vet ./... || exit 1; done
 
 static: ## staticcheck in every module
-	@for m in $(filter-out tools,$(MODULES)); do echo "staticcheck $$m"; (cd $$m && $(STATICCHECK) ./...) || exit 1; done
+	@for m in $(CODE); do echo "staticcheck $$m"; (cd $$m && $(STATICCHECK) ./...) || exit 1; done
 
 lint: ## golangci-lint, by .golangci.yml
 	$(LINT) run ./...
@@ -40,7 +41,7 @@ test: ## the README's test command
 
 race: ## every test under the race detector, and the nested modules' tests
 	$(GO) test -race -shuffle=on -count=1 -timeout 10m $(PKG)
-	@for m in $(filter-out . tools,$(MODULES)); do (cd $$m && $(GO) test ./...) || exit 1; done
+	@for m in $(filter-out .,$(CODE)); do (cd $$m && $(GO) test ./...) || exit 1; done
 
 examples: ## every Example has checked output, and runs
 	@./tools/examples.sh
