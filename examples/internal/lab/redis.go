@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -47,6 +48,28 @@ func (e *Env) Client() (*redis.Client, error) {
 	}
 	e.client = newClient(opts)
 	return e.client, nil
+}
+
+// ClientAt returns a client of another server, with the user, the password and
+// the TLS of the run's own. The caller closes it.
+func (e *Env) ClientAt(addr string) (*redis.Client, error) {
+	opts, err := e.settings()
+	if err != nil {
+		return nil, err
+	}
+	at := tune(&redis.Options{Addr: addr})
+	if opts != nil {
+		at.Username, at.Password = opts.Username, opts.Password
+	}
+	if !validAddr(at) {
+		return nil, errAddr
+	}
+	if opts != nil && opts.TLSConfig != nil {
+		host, _, _ := net.SplitHostPort(addr)
+		at.TLSConfig = opts.TLSConfig.Clone()
+		at.TLSConfig.ServerName = host
+	}
+	return newClient(at), nil
 }
 
 // Where returns the address of the configured Redis, without credentials.

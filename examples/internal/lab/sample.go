@@ -3,11 +3,9 @@ package lab
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"time"
 )
 
 // SampleKey and SampleDocument are the configuration of the access programs.
@@ -22,7 +20,7 @@ type Sample struct {
 	URL  string // it is at URL + "/database"
 
 	dir    string
-	server *http.Server
+	server *Server
 }
 
 // StartSample writes the file and starts the server, on this machine's loopback
@@ -37,26 +35,23 @@ func StartSample(ctx context.Context) (*Sample, error) {
 		s.Close()
 		return nil, fmt.Errorf("cannot write the sample: %w", err)
 	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		s.Close()
-		return nil, fmt.Errorf("cannot start an HTTP server on 127.0.0.1: %w", err)
-	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /config/"+SampleKey, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintln(w, SampleDocument)
 	})
-	s.URL = "http://" + l.Addr().String() + "/config"
-	s.server = &http.Server{Handler: mux, ReadHeaderTimeout: 3 * time.Second}
-	go func() { _ = s.server.Serve(l) }() // until Close
+	if s.server, err = StartServer(ctx, mux); err != nil {
+		s.Close()
+		return nil, err
+	}
+	s.URL = s.server.URL + "/config"
 	return s, nil
 }
 
 // Close stops the server and removes the file.
 func (s *Sample) Close() {
 	if s.server != nil {
-		_ = s.server.Close()
+		s.server.Close()
 	}
 	_ = os.RemoveAll(s.dir)
 }

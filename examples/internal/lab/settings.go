@@ -33,6 +33,8 @@ var (
 	errPort = errors.New("REDIS_PORT is not a port: check that it is a number from 1 to 65535")
 	errHost = errors.New("REDIS_HOST is not a host: check that it is a name or an IP address alone, " +
 		"the port going to REDIS_PORT")
+	errAddr = errors.New("an address is not one of a server: check that it reads host:port, " +
+		"the user and the password going to REDIS_USERNAME and REDIS_PASSWORD")
 	errTLS = errors.New("REDIS_TLS is neither on nor off: check that it is true or false")
 )
 

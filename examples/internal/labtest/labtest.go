@@ -30,7 +30,7 @@ func Main(m *testing.M, run func(context.Context, *lab.Env) error) {
 	if os.Getenv(envProgram) != "" && !worker {
 		lab.Main(run)
 	}
-	for _, name := range []string{"CONFIG_BACKEND", "CONFIG_URL"} {
+	for _, name := range []string{"CONFIG_BACKEND", "CONFIG_URL", "USER_SERVICE_URL", "PRODUCT_SERVICE_URL"} {
 		_ = os.Unsetenv(name)
 	}
 	// For the processes that the tests start, and those that they start. Under the
@@ -38,6 +38,18 @@ func Main(m *testing.M, run func(context.Context, *lab.Env) error) {
 	_ = os.Setenv(envProgram, "1")
 	_ = os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0"))
 	goleak.VerifyTestMain(m)
+}
+
+// Output runs the program as [Example] does and returns what it prints. Without a
+// Redis it may run in a bubble of testing/synctest, where its time takes none.
+func Output(tb testing.TB, run func(context.Context, *lab.Env) error, args ...string) string {
+	tb.Helper()
+	var out strings.Builder
+	none := func(string) (string, bool) { return "", false }
+	if err := lab.New(args, &out, none, tb.TempDir()).Run(tb.Context(), run); err != nil {
+		tb.Errorf("the program failed: %v", err)
+	}
+	return out.String()
 }
 
 // Example runs the program in this process, without any setting, and lets it
@@ -113,7 +125,7 @@ func (p Program) Command(ctx context.Context, tb testing.TB) *exec.Cmd {
 
 // ours reports whether a variable would change what a program does.
 func ours(name string) bool {
-	for _, prefix := range []string{"REDIS_", "CONFIG_", "LAB_", "NO_COLOR", "FORCE_COLOR"} {
+	for _, prefix := range []string{"REDIS_", "CONFIG_", "USER_SERVICE_", "PRODUCT_SERVICE_", "LAB_", "NO_COLOR", "FORCE_COLOR"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}
