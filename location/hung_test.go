@@ -66,10 +66,11 @@ func TestHungRedis(t *testing.T) {
 				wantErr(t, op, err, context.DeadlineExceeded)
 			})
 			t.Logf("slowest %v (timers alone are %v late), %+v", took, late, r.Stats())
-			if took > 2*bound+3*late {
-				t.Errorf("the slowest came back after %v, want at most %v", took, 2*bound)
+			// Far from the Timeout, on a machine however busy.
+			if took > time.Second+3*late {
+				t.Errorf("the slowest came back after %v, want about %v", took, bound)
 			}
-			most := 64 + 8 // commands, and the Registry's own
+			most := 64 + 16 // commands, and what the Registry does by itself
 			if op == "Pick" {
 				most += 3 * callers // the watches go on; they are what Pick is for
 			}

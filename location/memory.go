@@ -35,6 +35,7 @@ type memoryService struct {
 	emptied    bool
 	void       time.Time
 	instances  map[string]memoryInstance
+	earliest   time.Time            // no lease runs out before
 	gone       map[string]time.Time // tokens, by when they are forgotten
 }
 
@@ -66,7 +67,11 @@ func (d *MemoryDriver) Register(ctx context.Context, service string, in Instance
 			s.void = now
 		}
 		in.Endpoint = in.Endpoint.clone()
-		s.instances[in.Endpoint.ID] = memoryInstance{in, now.Add(in.TTL)}
+		expires := now.Add(in.TTL)
+		if len(s.instances) == 0 || expires.Before(s.earliest) {
+			s.earliest = expires
+		}
+		s.instances[in.Endpoint.ID] = memoryInstance{in, expires}
 		s.emptied = false
 		return !same, nil
 	})
@@ -84,6 +89,9 @@ func (d *MemoryDriver) Renew(ctx context.Context, service string, in Instance) e
 			return false, ErrLost
 		}
 		old.expires = now.Add(in.TTL)
+		if old.expires.Before(s.earliest) {
+			s.earliest = old.expires
+		}
 		s.instances[in.Endpoint.ID] = old
 		return s.prune(now), nil
 	})
@@ -151,9 +159,18 @@ func (d *MemoryDriver) keep(service string, s *memoryService, now time.Time) {
 
 // prune removes what has expired, and reports whether anything had.
 func (s *memoryService) prune(now time.Time) bool {
+	if now.Before(s.earliest) {
+		return false
+	}
 	maps.DeleteFunc(s.gone, func(_ string, until time.Time) bool { return !now.Before(until) })
 	before := len(s.instances)
-	maps.DeleteFunc(s.instances, func(_ string, in memoryInstance) bool { return !now.Before(in.expires) })
+	s.earliest = now.Add(MaxTTL)
+	maps.DeleteFunc(s.instances, func(_ string, in memoryInstance) bool {
+		if in.expires.Before(s.earliest) && now.Before(in.expires) {
+			s.earliest = in.expires
+		}
+		return !now.Before(in.expires)
+	})
 	return len(s.instances) < before
 }
 

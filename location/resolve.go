@@ -101,7 +101,7 @@ func (r *Registry) look(v *view) *flight {
 }
 
 // maxAside bounds the looks that nobody waits for.
-const maxAside = 32
+const maxAside = 8
 
 // lookAside begins a flight that nobody waits for. It requires r.mu.
 func (r *Registry) lookAside(v *view) {

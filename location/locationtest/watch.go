@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-transparency/transparency"
@@ -167,6 +168,14 @@ var watchChecks = []check{
 	}},
 	{"one poller serves all who watch, and hints come in at most twice a second", true, func(r *run) {
 		f := &faulty{Driver: r.connect()}
+		var ears atomic.Int32
+		f.spoil(func() {
+			f.listen = func(ctx context.Context, wake func(string)) error {
+				ears.Add(1)
+				defer ears.Add(-1)
+				return f.Driver.Listen(ctx, wake)
+			}
+		})
 		reg := r.registry(f)
 		ctx, cancel := context.WithCancel(r.Context())
 		var all []<-chan seen
@@ -175,8 +184,8 @@ var watchChecks = []check{
 			r.next("watch", w, r.poll)
 			all = append(all, w)
 		}
-		if s := reg.Stats(); s.Watched != 1 {
-			r.Errorf("Stats = %+v, want one service watched", s)
+		if s := reg.Stats(); s.Watched != 1 || ears.Load() != 1 {
+			r.Errorf("Stats = %+v, want one service watched, with one ear: %d", s, ears.Load())
 		}
 		before, _ := f.counts()
 		time.Sleep(time.Minute)
@@ -201,8 +210,9 @@ var watchChecks = []check{
 			for range w {
 			}
 		}
-		if s := reg.Stats(); s.Watched != 0 {
-			r.Errorf("Stats = %+v after the watches ended, want none watched", s)
+		time.Sleep(time.Second)
+		if s := reg.Stats(); s.Watched != 0 || ears.Load() != 0 {
+			r.Errorf("Stats = %+v after the watches ended, want none watched, and no ear: %d", s, ears.Load())
 		}
 		before, _ = f.counts()
 		time.Sleep(time.Minute)
