@@ -31,7 +31,6 @@ type model struct {
 type modelPermit struct {
 	permit failure.Permit
 	epoch  int
-	probe  bool
 	due    time.Time
 	ended  bool
 }

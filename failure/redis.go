@@ -39,10 +39,14 @@ type RedisDriver struct {
 // NewRedisDriver returns a driver over client, which stays the caller's. It
 // does no I/O. Of the options it uses Prefix, Timeout and Logger.
 func NewRedisDriver(client RedisClient, opts *SharedOptions) *RedisDriver {
-	o, _ := opts.withDefaults()
+	o, _ := opts.withDefaults() // the rest is the breaker's
+	err := rediskit.CheckClient(client)
+	if err == nil && o.Timeout < 0 {
+		err = invalid("the timeout is %v, and an exchange needs one", o.Timeout)
+	}
 	rediskit.WarnOptions(o.Logger, client)
 	return &RedisDriver{
-		client: client, err: rediskit.CheckClient(client), prefix: o.Prefix,
+		client: client, err: err, prefix: o.Prefix,
 		gate: rediskit.NewGateOf(maxCommands, o.Timeout).For(client),
 	}
 }

@@ -3,6 +3,7 @@ package failure
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-transparency/transparency"
@@ -162,7 +163,7 @@ func (r *Retry) ended(ctx context.Context, n int, err, last error) error {
 // ended returns the error of ctx and its cause.
 func ended(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != ctx.Err() { //nolint:errorlint // the very one
-		return errors.Join(ctx.Err(), cause)
+		return fmt.Errorf("%w: %w", ctx.Err(), cause)
 	}
 	return ctx.Err()
 }

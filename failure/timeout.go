@@ -2,7 +2,6 @@ package failure
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -85,7 +84,7 @@ type ending struct {
 
 // race makes the call in another goroutine and returns when it ends, or ctx.
 func (t *Timeout) race(ctx context.Context, next Next) (any, error) {
-	ended := make(chan ending) // received from until left is closed
+	finished := make(chan ending) // received from until left is closed
 	left := make(chan struct{})
 	defer close(left)
 	go func() {
@@ -95,7 +94,7 @@ func (t *Timeout) race(ctx context.Context, next Next) (any, error) {
 				e.panicked = recover()
 			}
 			select {
-			case ended <- e:
+			case finished <- e:
 			case <-left:
 				if e.panicked != nil {
 					t.logger.Error("failure: an abandoned call panicked", "panic", e.panicked, "stack", string(debug.Stack()))
@@ -107,16 +106,16 @@ func (t *Timeout) race(ctx context.Context, next Next) (any, error) {
 	}()
 	var e ending
 	select {
-	case e = <-ended:
+	case e = <-finished:
 	case <-ctx.Done():
 		select {
-		case e = <-ended:
+		case e = <-finished:
 		default:
 			err := fmt.Errorf("%w: the call goes on", transparency.ErrUncertain)
-			if cause := context.Cause(ctx); cause != ErrTimeout { //nolint:errorlint // the very one
-				return nil, &Error{Policy: "timeout", Reason: errors.Join(ctx.Err(), cause), Last: err}
+			if context.Cause(ctx) == ErrTimeout { //nolint:errorlint // the very one
+				return nil, t.error(err)
 			}
-			return nil, t.error(err)
+			return nil, &Error{Policy: "timeout", Reason: ended(ctx), Last: err}
 		}
 	}
 	switch {

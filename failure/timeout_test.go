@@ -130,6 +130,7 @@ func TestAbandonPanics(t *testing.T) {
 			t.Errorf("Call error = %v, want ErrTimeout", err)
 		}
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if !strings.Contains(log.String(), "late") {
 			t.Errorf("log %q, want the late panic", log.String())
 		}

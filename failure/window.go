@@ -65,10 +65,14 @@ func (w *window) closed() bool { return w.cb.State() == gobreaker.StateClosed }
 // generation alone. They are short, and call nobody else's code.
 
 func (w *window) isExcluded(err error) bool {
-	if err == errIgnored {
+	switch err {
+	case errIgnored: //nolint:errorlint // the very ones that end gives it
 		w.b.stats.ignored.Add(1)
+		return true
+	case errUnused:
+		return true
 	}
-	return err == errIgnored || err == errUnused
+	return false
 }
 
 func (w *window) isSuccessful(err error) bool {
@@ -76,7 +80,7 @@ func (w *window) isSuccessful(err error) bool {
 	case nil:
 		w.inRow = 0
 		w.b.stats.succeeded.Add(1)
-	case errFailed:
+	case errFailed: //nolint:errorlint // likewise
 		w.inRow++
 		w.b.stats.failed.Add(1)
 	}

@@ -59,9 +59,9 @@ var breakerChecks = append(append([]check{
 		opts.Ratio, opts.Window = 1, r.unit
 		b := r.open(opts)
 		r.fail(b, 1)
-		time.Sleep(time.Hour)
+		time.Sleep(time.Minute)
 		r.fail(b, 1)
-		time.Sleep(time.Hour)
+		time.Sleep(time.Minute)
 		r.fail(b, 1)
 		r.state(b, failure.StateOpen)
 	}},
@@ -255,6 +255,9 @@ var probeChecks = []check{
 				})
 			}
 			refused.Wait()
+			if reached.Load() >= probes {
+				break
+			}
 			time.Sleep(10 * time.Millisecond)
 		}
 		if n := reached.Load(); n != probes {

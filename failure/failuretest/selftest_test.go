@@ -101,7 +101,7 @@ var breakerMutants = []struct {
 	{"forgets the row", "failures in a row count however far apart", nil, func(b *bad) {
 		last := time.Now()
 		b.do = func(ctx context.Context, next failure.Next) (any, error) {
-			if time.Since(last) > time.Minute {
+			if time.Since(last) > time.Second {
 				b.LocalBreaker.Reset()
 			}
 			last = time.Now()
@@ -182,8 +182,10 @@ var breakerMutants = []struct {
 			seq := b.LocalBreaker.Changes(ctx)
 			return func(yield func(failure.Change) bool) {
 				for c := range seq {
-					if !yield(c) || !yield(c) {
-						return
+					for range 2 {
+						if !yield(c) {
+							return
+						}
 					}
 				}
 			}
