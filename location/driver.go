@@ -19,7 +19,7 @@ import (
 // and with an ID.
 //
 // A method returns soon after its ctx ends, and after a bounded time in any
-// case. Its errors are those of the package named below or wrap a class of the
+// case. Its errors are those of this package that are named below, or wrap a class of the
 // root package; an error without one counts as [transparency.ErrUncertain], or
 // for List as ErrUnavailable.
 type Driver interface {

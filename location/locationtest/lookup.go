@@ -302,6 +302,17 @@ var lookupChecks = []check{
 		time.Sleep(r.ttl / 4)
 		r.wantSnapshot("Resolve after the wait", r.resolve(reg), false, 1, 2)
 	}},
+	{"who was deregistered does not come back with the next", false, func(r *run) {
+		d := r.connect()
+		reg := r.registry(nil)
+		a, b := r.instance(1), r.instance(2)
+		r.put(d, a, b)
+		r.resolve(reg)
+		r.remove(d, a)
+		r.remove(d, b)
+		r.put(d, r.instance(3))
+		r.wantSnapshot("Resolve", r.resolve(reg), false, 3)
+	}},
 	{"a successor of a single instance is alone", true, func(r *run) {
 		d := r.connect()
 		reg := r.registry(nil)
