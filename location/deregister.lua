@@ -27,8 +27,5 @@ redis.call('HDEL', KEYS[2], id)
 if redis.call('ZCOUNT', KEYS[1], '(' .. now, '+inf') == 0 and redis.call('EXISTS', KEYS[3]) == 1 then
   redis.call('HSET', KEYS[3], 'emptied', 1)
 end
-if redis.call('EXISTS', KEYS[3]) == 1 then
-  redis.call('HINCRBY', KEYS[3], 'generation', 1)
-end
 redis.pcall('PUBLISH', ARGV[4], ARGV[3])
 return 1

@@ -4,7 +4,7 @@
 --       2 data: a hash of id to "token endpoint", the endpoint in JSON
 --       3 meta: a hash of
 --           epoch       when the store began to know the service
---           generation  how often the endpoints were changed
+--           generation  how often an instance came or changed
 --           emptied     1 when the last one was deregistered
 --           void        when one came after all leases had run out, in ms
 -- ARGV  1 the version that the caller knows
@@ -13,8 +13,8 @@
 --       and, unless the version is the one known, the endpoints, without their
 --       tokens.
 --
--- Between two changes of the generation leases can only run out, so that with
--- the same number of them they are the same.
+-- Between two changes of the generation instances can only go, so that the same
+-- number of them are the same.
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local meta = redis.call('HMGET', KEYS[3], 'epoch', 'generation', 'emptied', 'void')

@@ -82,6 +82,23 @@ func TestRedisCommands(t *testing.T) {
 	_ = g
 }
 
+// A heartbeat keeps the service known and clears away what has run out, also
+// of those that crashed.
+func TestRedisHeartbeat(t *testing.T) {
+	s := redistest.Start(t)
+	client, ctx := s.Client(t), t.Context()
+	key := func(suffix string) string { return s.Prefix() + "{user-service}" + suffix }
+	r := newRegistry(t, client, location.Options{Prefix: s.Prefix(), TTL: 300 * time.Millisecond})
+	mustRegister(t, r, at("h1"))
+	client.PExpire(ctx, key(":meta"), time.Minute)
+	client.ZAdd(ctx, key(":live"), redis.Z{Score: 1, Member: "crashed"})
+	client.HSet(ctx, key(":data"), "crashed", "token {}")
+	eventually(t, "it is cleared away", 5*time.Second, func() bool {
+		return client.ZCard(ctx, key(":live")).Val() == 1 && client.HLen(ctx, key(":data")).Val() == 1 &&
+			client.PTTL(ctx, key(":meta")).Val() > 24*time.Hour
+	})
+}
+
 // The scripts are forgotten at any moment.
 func TestRedisScriptFlush(t *testing.T) {
 	s := redistest.Start(t)

@@ -41,7 +41,6 @@ local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 1000)
 if #ids > 0 then
   redis.call('ZREM', KEYS[1], unpack(ids))
   redis.call('HDEL', KEYS[2], unpack(ids))
-  redis.call('HINCRBY', KEYS[3], 'generation', 1)
   redis.pcall('PUBLISH', ARGV[4], ARGV[3])
 end
 return 1

@@ -190,7 +190,9 @@ var driverChecks = []check{
 		if l := r.list(d, service, ""); !l.Known || l.Emptied || len(l.Endpoints) != 0 {
 			r.Errorf("List after the last expired = %+v, want known and not emptied", l)
 		}
-		r.put(d, c)
+		e.TTL = r.ttl / 2
+		r.put(d, c, e)
+		time.Sleep(r.ttl * 3 / 4)
 		r.remove(d, c)
 		if l := r.list(d, service, ""); !l.Emptied {
 			r.Errorf("List after a crash and an orderly end = %+v, want emptied", l)
