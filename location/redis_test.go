@@ -23,7 +23,7 @@ func TestRedisKeys(t *testing.T) {
 	client, ctx := s.Client(t), t.Context()
 	p := s.Prefix()
 	r := newRegistry(t, client, location.Options{Prefix: p + "a{b}", TTL: time.Minute})
-	mustRegister(t, r, at("h1"))
+	first := mustRegister(t, r, at("h1"))
 	g := mustRegister(t, r, at("h2"))
 	if err := g.Deregister(ctx); err != nil {
 		t.Fatal(err)
@@ -50,6 +50,16 @@ func TestRedisKeys(t *testing.T) {
 	}
 	if n := client.ZCard(ctx, p+"a%7Bb%7D{user-service}:gone").Val(); n != 1 {
 		t.Errorf("%d tokens are gone, want 1", n)
+	}
+	// What others have deleted is not made again without a TTL.
+	client.Del(ctx, p+"a%7Bb%7D{user-service}:meta")
+	if err := first.Deregister(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range client.Keys(ctx, p+"*").Val() {
+		if ttl := client.PTTL(ctx, key).Val(); ttl <= 0 {
+			t.Errorf("TTL of %q = %v, want one", key, ttl)
+		}
 	}
 }
 

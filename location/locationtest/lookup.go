@@ -308,6 +308,7 @@ var lookupChecks = []check{
 		a, b := r.instance(1), r.instance(2)
 		r.put(d, a, b)
 		r.resolve(reg)
+		time.Sleep(20 * time.Millisecond)
 		r.remove(d, a)
 		r.remove(d, b)
 		r.put(d, r.instance(3))
