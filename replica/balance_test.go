@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-transparency/transparency"
@@ -174,6 +175,47 @@ func TestOneNode(t *testing.T) {
 	inBubble(t, -1, nil, func(t *testing.T, _ *replica.MemoryCluster, p *memoryPool) {
 		if used := spread(t, p, 100); used["node-1"] != 100 {
 			t.Errorf("reads went to %v", used)
+		}
+	})
+}
+
+// Of equally quick nodes the one with less to do is taken.
+func TestLoadIsEven(t *testing.T) {
+	inBubble(t, 3, nil, func(t *testing.T, _ *replica.MemoryCluster, p *memoryPool) {
+		release := make(chan struct{})
+		var wg sync.WaitGroup
+		for range 24 {
+			wg.Go(func() {
+				_ = p.Read(t.Context(), nil, func(context.Context, *replica.MemoryNode) error { <-release; return nil })
+			})
+			synctest.Wait()
+		}
+		for _, n := range p.Nodes()[1:] {
+			if n.InFlight != 8 {
+				t.Errorf("%d of 24 callbacks are at %s, want 8", n.InFlight, n.Name)
+			}
+		}
+		close(release)
+		wg.Wait()
+	})
+}
+
+// Callers that do not wait for a slow node teach the pool to avoid it, although
+// they eject nobody and probes find it well.
+func TestRP28SlowNodeIsAvoided(t *testing.T) {
+	inBubble(t, 2, nil, func(t *testing.T, c *replica.MemoryCluster, p *memoryPool) {
+		c.Node("node-2").SetLatency(100 * time.Millisecond)
+		late := 0
+		for range 200 {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			if _, err := replica.Query(ctx, p, nil, get); err != nil {
+				wantErr(t, "Read", err, context.DeadlineExceeded)
+				late++
+			}
+			cancel()
+		}
+		if n := stateOf(t, p, "node-2"); late == 0 || late > 10 || n.State != replica.StateUp || n.Failures != 0 {
+			t.Errorf("%d of 200 reads met the slow node, which is %+v", late, n)
 		}
 	})
 }

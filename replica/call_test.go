@@ -353,3 +353,50 @@ func (nothing[C]) Probe(context.Context, replica.Node[C]) (replica.Status, error
 	return replica.Status{}, nil
 }
 func (nothing[C]) Classify(error, replica.Role) replica.Class { return replica.ClassApp }
+
+// A read that turns out to write goes once to the primary, not to another
+// replica, and the replica is not blamed.
+func TestRP39MisroutedRead(t *testing.T) {
+	inBubble(t, 2, nil, func(t *testing.T, _ *replica.MemoryCluster, p *memoryPool) {
+		for range 10 {
+			var at []string
+			err := p.Read(t.Context(), nil, func(ctx context.Context, m *replica.MemoryNode) error {
+				at = append(at, m.Name())
+				return m.Set(ctx, "key", "1")
+			})
+			if err != nil || len(at) != 2 || at[1] != "node-1" {
+				t.Errorf("Read = %v at %v, want nil at a replica and then the primary", err, at)
+			}
+		}
+		if s := p.Stats(); s.Healthy != 3 || s.Ejections != 0 {
+			t.Errorf("Stats = %+v, want every node up", s)
+		}
+	})
+}
+
+// A doubt is not lifted by what comes after it.
+func TestRP34DoubtRemains(t *testing.T) {
+	inBubble(t, 1, nil, func(t *testing.T, c *replica.MemoryCluster, p *memoryPool) {
+		for name, second := range map[string]error{"an answer": errors.New("no such account"), "a refusal": nil} {
+			calls := 0
+			err := p.Write(t.Context(), &replica.WriteOptions{Idempotent: true}, func(ctx context.Context, m *replica.MemoryNode) error {
+				if calls++; calls == 1 {
+					return errLost
+				}
+				if second == nil {
+					m.SetFault(replica.FaultDown)
+					return m.Set(ctx, "key", "1")
+				}
+				return second
+			})
+			wantErr(t, "Write that was lost, then got "+name, err, replica.ErrMaybeExecuted)
+			if errors.Is(err, transparency.ErrUnavailable) || second != nil && !errors.Is(err, second) {
+				t.Errorf("Write error = %v, want it uncertain and with the cause", err)
+			}
+			c.Node("node-1").SetFault(replica.FaultNone)
+			eventually(t, "writes go on", 5*time.Second, func() bool {
+				return p.Write(t.Context(), nil, func(context.Context, *replica.MemoryNode) error { return nil }) == nil
+			})
+		}
+	})
+}

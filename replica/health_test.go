@@ -445,3 +445,64 @@ func TestProbeWithoutRole(t *testing.T) {
 		}
 	})
 }
+
+// Failures that are not in a row eject nobody.
+func TestSuccessForgivesFailures(t *testing.T) {
+	inBubble(t, 1, nil, func(t *testing.T, _ *replica.MemoryCluster, p *memoryPool) {
+		for i := range 40 {
+			err := p.Read(t.Context(), &replica.ReadOptions{Attempts: -1}, func(ctx context.Context, m *replica.MemoryNode) error {
+				if i%3 != 0 {
+					return errLost
+				}
+				_, err := get(ctx, m)
+				return err
+			})
+			if failed := err != nil; failed != (i%3 != 0) {
+				t.Fatalf("Read %d = %v", i, err)
+			}
+		}
+		if n := stateOf(t, p, "node-2"); n.State != replica.StateUp || n.Failures < 20 {
+			t.Errorf("the replica is %+v, want up after failures that were not three in a row", n)
+		}
+	})
+}
+
+// A replica that has less than it had is not taken for one that keeps up.
+func TestLagOfADatasetThatShrank(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := replica.NewMemoryCluster(nil)
+		var shrunk atomic.Bool
+		b := &faulty{MemoryCluster: c, probe: func(ctx context.Context, n replica.Node[*replica.MemoryNode]) (replica.Status, error) {
+			s, err := c.Probe(ctx, n)
+			s.Offset += 1000
+			if n.Name == "node-2" && shrunk.Load() {
+				s.Offset = 1
+			}
+			return s, err
+		}}
+		p := newPool(t, b, c.Nodes(), nil)
+		warm(t, p)
+		time.Sleep(5 * time.Second)
+		if n := stateOf(t, p, "node-2"); !n.LagKnown || n.Lag > 3*time.Second {
+			t.Errorf("a replica that keeps up is %+v", n)
+		}
+		shrunk.Store(true)
+		time.Sleep(2 * time.Second)
+		if n := stateOf(t, p, "node-2"); n.LagKnown {
+			t.Errorf("a replica that lost its data is %+v, want its lag unknown", n)
+		}
+	})
+}
+
+// The first read waits until lag can be known, if it asks for it.
+func TestFirstReadWithMaxLag(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := replica.NewMemoryCluster(nil)
+		c.Node("node-1").SetLatency(50 * time.Millisecond)
+		p := newPool(t, c, c.Nodes(), nil)
+		name, err := where(t, p, &replica.ReadOptions{MaxLag: 5 * time.Second, NoPrimary: true})
+		if err != nil || name == "node-1" {
+			t.Errorf("first Read = %q, %v, want a replica", name, err)
+		}
+	})
+}
