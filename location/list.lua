@@ -29,7 +29,7 @@ if meta[4] and tonumber(meta[4]) <= now and now - meta[4] < 3600000 then
   void = math.max(now - meta[4], 1)
 end
 local emptied = '0'
-if meta[3] and count == 0 then
+if meta[3] then
   emptied = '1'
 end
 local reply = {version, meta[1] or '', emptied, string.format('%d', void)}
