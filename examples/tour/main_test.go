@@ -16,8 +16,10 @@ import (
 
 	"github.com/go-transparency/transparency/examples/internal/lab"
 	"github.com/go-transparency/transparency/examples/internal/labtest"
+	"github.com/go-transparency/transparency/failure"
 	"github.com/go-transparency/transparency/internal/redistest"
 	"github.com/go-transparency/transparency/lock"
+	"github.com/go-transparency/transparency/replica"
 )
 
 // envRows says which rows the tour of the test binary has beside, or instead of,
@@ -34,6 +36,8 @@ func testRows(name string) []row {
 	switch name {
 	case "":
 		return rows
+	case "access":
+		return []row{accessRow}
 	case "broken":
 		fails := func(context.Context, *lab.Env) (string, error) { return "", errors.New("saw\nnothing") }
 		broken := row{name: "broken", done: "nothing", without: accessRow.without, with: fails}
@@ -65,14 +69,15 @@ func testRows(name string) []row {
 			parts: map[string]func(context.Context, *lab.Env) error{"wait": waits},
 		})
 	}
+	soon = 2 * time.Second // what they wait for never comes
 	return []row{mutants[name]}
 }
 
 // shown is what the tour prints, apart from which withdrawal was lost, and when.
-var shown = regexp.MustCompile(`(?s)access: .*migration: .*concurrency: .*` +
+var shown = regexp.MustCompile(`(?s)access: .*location: .*migration: .*replication: .*concurrency: .*failure: .*` +
 	`transparency +\| what was done to the.*\| what the client saw without \| what it saw with\n.*` +
-	`access +\|.*migration +\|.*concurrency +\|.*` +
-	`\nAll 3 hold, checked in [0-9.]+m?s\.\n$`)
+	`access +\|.*location +\|.*migration +\|.*replication +\|.*concurrency +\|.*failure +\|.*` +
+	`\nAll 6 hold, checked in [0-9.]+m?s\.\n$`)
 
 func TestHolds(t *testing.T) {
 	r := labtest.Program{}.Run(t)
@@ -192,6 +197,18 @@ var mutants = map[string]row{
 	})),
 	"a lock that anyone gets": mutate(concurrencyRow, "try", func(context.Context, *lab.Env) error { return nil }),
 	"a child that fails":      mutate(migrationRow, "save-in-map", func(context.Context, *lab.Env) error { return errors.New("child") }),
+
+	"an instance that lives on":     mutate(locationRow, "serve", serve(func() {})),
+	"an instance that does nothing": mutate(locationRow, "serve", func(ctx context.Context, _ *lab.Env) error { <-ctx.Done(); return ctx.Err() }),
+	"an instance that ends":         mutate(locationRow, "serve", func(context.Context, *lab.Env) error { return nil }),
+
+	"a replica that lives on":         replication(func(*lab.Node) {}, nil),
+	"a primary that never stands in":  replication((*lab.Node).Kill, &replica.Options{ProbeInterval: 100 * time.Millisecond, PrimaryShare: -1}),
+	"a pool that tries one node only": replication((*lab.Node).Kill, &replica.Options{ProbeInterval: 100 * time.Millisecond, Attempts: -1}),
+	"a service that is well":          failureOf(nil, nil),
+	"a service with another illness":  failureOf(errors.New("another"), &failure.BreakerOptions{Failures: 3}),
+	"a breaker that never opens":      failureOf(errSick, &failure.BreakerOptions{Failures: -1, Ratio: -1}),
+	"a breaker that does not wait":    failureOf(errSick, &failure.BreakerOptions{Failures: 3, OpenFor: time.Nanosecond, MaxOpenFor: -1}),
 }
 
 func mutate(r row, part string, f func(context.Context, *lab.Env) error) row {
@@ -203,6 +220,7 @@ func mutate(r row, part string, f func(context.Context, *lab.Env) error) row {
 func TestChecksCanFail(t *testing.T) {
 	for name := range mutants {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			labtest.Program{Env: map[string]string{envRows: name}}.Run(t).WantFailure(t, []string{"does not hold: "})
 		})
 	}
@@ -210,6 +228,7 @@ func TestChecksCanFail(t *testing.T) {
 
 func TestBadInput(t *testing.T) {
 	labtest.Program{Args: []string{"fast"}}.Run(t).WantFailure(t, []string{"the tour takes no arguments"})
+	labtest.Program{Args: []string{"location", "serve"}}.Run(t).WantFailure(t, []string{"the tour takes no arguments"})
 	labtest.Program{Args: []string{"concurrency", "withdraw"}}.Run(t).WantFailure(t, []string{"the tour takes no arguments"})
 	labtest.Program{Env: map[string]string{"REDIS_URL": "redis://u:s3cr3t-mArk@127.0.0.1:1"}}.Run(t).
 		WantFailure(t, []string{"cannot reach Redis", "check"}, "s3cr3t-mArk")

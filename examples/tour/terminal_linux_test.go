@@ -25,6 +25,7 @@ func TestTerminal(t *testing.T) {
 		{"dumb", map[string]string{"TERM": "dumb"}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			test.env[envRows] = "access"
 			master, terminal := openTerminal(t)
 			cmd := labtest.Program{Env: test.env}.Command(t.Context(), t)
 			cmd.Stdout = terminal
@@ -34,7 +35,7 @@ func TestTerminal(t *testing.T) {
 			_ = terminal.Close()
 			_ = master.SetReadDeadline(time.Now().Add(5 * time.Second))
 			out, _ := io.ReadAll(master) // it ends with an error when the terminal is closed
-			if got := strings.Contains(string(out), "\x1b["); got != test.want || !strings.Contains(string(out), "All 3 hold") {
+			if got := strings.Contains(string(out), "\x1b["); got != test.want || !strings.Contains(string(out), "All 1 hold") {
 				t.Errorf("the terminal shows %q; want colors: %t", out, test.want)
 			}
 		})

@@ -53,9 +53,9 @@ func (n *Node) serve() {
 
 // pass copies what comes and goes until either side ends, or the node does.
 func (n *Node) pass(in net.Conn) {
-	defer in.Close()
 	out, err := new(net.Dialer).DialContext(n.ctx, n.network, n.addr)
 	if err != nil {
+		_ = in.Close()
 		return
 	}
 	end := func() { _, _ = in.Close(), out.Close() }

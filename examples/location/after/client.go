@@ -66,6 +66,10 @@ func advise(err error) error {
 		return fmt.Errorf("%w: check the name, and that an instance was started", err)
 	case errors.Is(err, location.ErrNoInstances), errors.Is(err, transparency.ErrInvalid):
 		return fmt.Errorf("%w: check USER_SERVICE_URL and PRODUCT_SERVICE_URL", err)
+	case errors.Is(err, transparency.ErrUnavailable), errors.Is(err, transparency.ErrUncertain):
+		return fmt.Errorf("%w: check that the registry's Redis runs", err)
+	case errors.Is(err, transparency.ErrDenied):
+		return fmt.Errorf("%w: check the permissions of REDIS_USERNAME", err)
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/go-transparency/transparency/examples/internal/lab"
 	"github.com/go-transparency/transparency/location"
@@ -22,20 +23,25 @@ func serve(ctx context.Context, registry *location.Registry) error {
 		return err
 	}
 	if _, err := registry.Register(ctx, "product-service", here); err != nil {
-		return err
+		return advise(err)
 	}
 	<-ctx.Done() // closing the registry deregisters
 	return ctx.Err()
 }
 
+const patience = 20 * time.Second
+
 // dynamic runs the client with a registry in which an instance comes and goes.
 func dynamic(ctx context.Context, env *lab.Env, registry *location.Registry, users *lab.Server) error {
+	// A registration is tried for as long as its context lasts.
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no instance came and went within %v: check Redis", patience))
+	defer cancel()
 	here, err := location.ParseEndpoint(users.URL)
 	if err != nil {
 		return err
 	}
 	if _, err := registry.Register(ctx, "user-service", here); err != nil {
-		return err
+		return advise(err)
 	}
 
 	var process sync.WaitGroup

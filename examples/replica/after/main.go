@@ -93,7 +93,7 @@ func showServers(ctx context.Context, env *lab.Env, list string) error {
 		if err != nil {
 			return err
 		}
-		defer client.Close()
+		defer client.Close() //nolint:errcheck // nothing is left to do
 		nodes = append(nodes, replica.Node[*redis.Client]{Name: addr, Client: client})
 	}
 	pool, err := replica.New(replica.NewRedisBackend(nil), nodes, nil)

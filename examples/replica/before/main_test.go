@@ -20,3 +20,7 @@ func Example() {
 	// read 5 from replica-2: it does not answer
 	// 2 of 5 reads failed, though two replicas and the primary have the value.
 }
+
+func TestBadInput(t *testing.T) {
+	labtest.Program{Env: map[string]string{"REDIS_PORT": "1"}}.Run(t).WantFailure(t, []string{"cannot reach Redis", "check REDIS_HOST"})
+}
