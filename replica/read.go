@@ -38,6 +38,9 @@ func (p *Pool[C]) Read(ctx context.Context, opts *ReadOptions, fn func(ctx conte
 		if n == nil {
 			break
 		}
+		if len(r.attempts) > 0 {
+			p.counts.retries.Add(1)
+		}
 		a := r.try(ctx, n, role, fn)
 		if a.Class == ClassApp {
 			return a.Err
@@ -45,9 +48,6 @@ func (p *Pool[C]) Read(ctx context.Context, opts *ReadOptions, fn func(ctx conte
 		r.misrouted = a.Class == ClassMisrouted && role == RoleReplica
 		r.filter.tried = append(r.filter.tried, n)
 		r.attempts = append(r.attempts, a.Attempt)
-		if len(r.attempts) > 1 {
-			p.counts.retries.Add(1)
-		}
 		if p.ended(ctx) != nil {
 			break
 		}
@@ -99,12 +99,14 @@ func (r *reading[C]) choose() (*node[C], Role) {
 	if n == nil || r.opts.NoPrimary || slices.Contains(r.filter.tried, n) {
 		return nil, 0
 	}
-	if len(p.nodes) > 1 && !p.mayStandIn(n) {
-		r.rejected = true
-		p.counts.overBudget.Add(1)
-		return nil, 0
+	if len(p.nodes) > 1 {
+		if !p.mayStandIn(n) {
+			r.rejected = true
+			p.counts.overBudget.Add(1)
+			return nil, 0
+		}
+		p.counts.toPrimary.Add(1)
 	}
-	p.counts.toPrimary.Add(1)
 	p.standIn.Add(1)
 	return n, RolePrimary
 }
