@@ -151,7 +151,7 @@ func (b *LocalBreaker) adopt(sent instant, r Report, v View) {
 	p, now := b.phase.Load(), b.now()
 	switch {
 	case p.state == StateForced || p.state == StateDisabled:
-	case v.Gen < f.seen || v.Gen == 0:
+	case v.Gen < f.seen:
 		// The store has lost what it knew.
 		f.verdict = NoVerdict
 		b.stray()

@@ -179,20 +179,18 @@ func TestRetryAfter(t *testing.T) {
 // FA-22: an empty budget hides nothing, and nobody waits for it.
 func TestBudgetEmpty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := failure.NewBudget(&failure.BudgetOptions{Ratio: 0.5, PerSecond: -1})
+		b := failure.NewBudget(&failure.BudgetOptions{Ratio: 1, PerSecond: -1})
 		r := failure.NewRetry(&failure.RetryOptions{Budget: b})
 		start := time.Now()
 		calls, err := try(t.Context(), r, errDown)
 		if calls != 1 || !errors.Is(err, failure.ErrBudget) || !errors.Is(err, errDown) || time.Since(start) != 0 {
 			t.Errorf("%d calls, %v after %v, want 1, ErrBudget with the last error, at once", calls, err, time.Since(start))
 		}
-		for range 2 {
-			if calls, err := try(t.Context(), r); calls != 1 || err != nil {
-				t.Errorf("a success: %d calls, %v", calls, err)
-			}
+		if calls, err := try(t.Context(), r); calls != 1 || err != nil {
+			t.Errorf("a success: %d calls, %v", calls, err)
 		}
 		if calls, err := try(t.Context(), r, errDown); calls != 2 || err != nil {
-			t.Errorf("after two successes: %d calls, %v, want a retry", calls, err)
+			t.Errorf("after a success: %d calls, %v, want a retry", calls, err)
 		}
 		if _, err := try(t.Context(), r, errDown); !errors.Is(err, failure.ErrBudget) {
 			t.Errorf("error %v, want ErrBudget: a retry earns nothing", err)
@@ -253,6 +251,22 @@ func TestRetryStorm(t *testing.T) {
 				t.Errorf("shared %v: %d calls came of 50 after recovery, want retries again", shared, load)
 			}
 		})
+	}
+}
+
+// What is saved up is bounded: a hundred retries, however long all went well.
+func TestBudgetIsBounded(t *testing.T) {
+	r := failure.NewRetry(&failure.RetryOptions{Attempts: 2, Base: -1, Budget: failure.NewBudget(&failure.BudgetOptions{PerSecond: -1})})
+	for range 5000 {
+		_, _ = try(t.Context(), r)
+	}
+	retries := 0
+	for range 1000 {
+		calls, _ := try(t.Context(), r, errDown, errDown)
+		retries += calls - 1
+	}
+	if retries != 100 {
+		t.Errorf("%d retries after many successes, want 100", retries)
 	}
 }
 

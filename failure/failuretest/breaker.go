@@ -312,9 +312,12 @@ var probeChecks = []check{
 		if !ok {
 			return
 		}
+		r.trip(b)
+		p := r.probe(b, r.unit)
 		m.ForceOpen()
+		p.Done(errBoom)
 		r.state(b, failure.StateForced)
-		time.Sleep(time.Hour)
+		time.Sleep(time.Minute)
 		r.refused(b)
 		m.Disable()
 		r.state(b, failure.StateDisabled)
