@@ -11,21 +11,22 @@
 //   - [github.com/go-transparency/transparency/access]: how a resource is
 //     reached. A ConfigRepository reads documents from a file, a directory,
 //     HTTP, Redis or memory.
+//   - [github.com/go-transparency/transparency/location]: where a service
+//     runs. A Locator turns logical names into endpoints.
 //   - [github.com/go-transparency/transparency/session]: that a service moved
 //     between requests (migration). A SessionStore keeps state outside the
 //     instance, versioned.
+//   - relocation: that a service moves during use. A Conn outlives its
+//     servers. It is not in this version yet.
+//   - [github.com/go-transparency/transparency/replica]: how many copies
+//     answer (replication). A ReplicaPool spreads reads and keeps writes on
+//     the primary.
 //   - [github.com/go-transparency/transparency/lock]: who else uses the
 //     resource (concurrency). A Mutex spans processes, fences what it guards
 //     and tells its holder of loss in time.
-//   - location: where a service runs. A Locator turns logical names into
-//     endpoints.
-//   - replica: how many copies answer. A ReplicaPool spreads reads and keeps
-//     writes on the primary.
-//   - failure: faults and recovery. A Breaker and its policies.
-//   - relocation: that a service moves during use. A Conn outlives its
-//     servers.
-//
-// The last four are not in this version yet.
+//   - [github.com/go-transparency/transparency/failure]: faults and recovery.
+//     A Breaker fails fast, alone or with the whole fleet; Retry, Timeout and
+//     Fallback go around it.
 //
 // # Conscious transparency
 //
@@ -60,7 +61,7 @@
 // Persistence is met here where state outlives a process: in session records
 // and, later, in the resume state of a relocated connection. Transaction is
 // not offered whole; what stands in for it is said where it is used: compare
-// and set in session and access, fences in lock, position tokens in replica.
+// and set in session and access, fences in lock.
 //
 // RM-ODP also foresees combinations, each adding one to those before: access
 // with location, then relocation, migration, failure and transaction. The

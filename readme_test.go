@@ -14,8 +14,11 @@ import (
 
 	"github.com/go-transparency/transparency"
 	"github.com/go-transparency/transparency/access"
+	"github.com/go-transparency/transparency/failure"
 	"github.com/go-transparency/transparency/internal/redistest"
+	"github.com/go-transparency/transparency/location"
 	"github.com/go-transparency/transparency/lock"
+	"github.com/go-transparency/transparency/replica"
 	"github.com/go-transparency/transparency/session"
 )
 
@@ -68,6 +71,57 @@ func readmeLock(ctx context.Context, client lock.RedisClient, withdraw func(cont
 	return err
 }
 
+func readmeLocation(ctx context.Context, client location.RedisClient) (err error) {
+	registry := location.NewRedis(client, nil)
+	defer registry.Close()
+	reg, err := registry.Register(ctx, "user-service", location.Endpoint{Host: "10.0.0.7", Port: 8080})
+	if err != nil {
+		return err
+	}
+	defer reg.Deregister(context.WithoutCancel(ctx))
+	url, err := location.URL(ctx, registry, "user-service") // in any process
+	if err == nil && url.Host != "10.0.0.7:8080" {
+		err = fmt.Errorf("url = %v", url)
+	}
+	return err
+}
+
+func readmeReplica(ctx context.Context, client *redis.Client) error {
+	pool, err := replica.New(replica.NewRedisBackend(nil), []replica.Node[*redis.Client]{{Name: "a", Client: client}}, nil)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	err = pool.Write(ctx, nil, func(ctx context.Context, c *redis.Client) error {
+		return c.Set(ctx, "user:7:name", "ada", time.Minute).Err()
+	})
+	if err != nil {
+		return err
+	}
+	name, err := replica.Query(ctx, pool, nil, func(ctx context.Context, c *redis.Client) (string, error) {
+		return c.Get(ctx, "user:7:name").Result()
+	})
+	if err == nil && name != "ada" {
+		err = fmt.Errorf("name = %q", name)
+	}
+	return err
+}
+
+func readmeFailure(ctx context.Context) error {
+	calls := 0
+	loadUser := func(context.Context) (string, error) {
+		if calls++; calls == 1 {
+			return "", transparency.ErrUnavailable
+		}
+		return "ada", nil
+	}
+	user, err := failure.Call(ctx, loadUser, failure.NewRetry(nil), failure.NewLocalBreaker(nil))
+	if err == nil && (user != "ada" || calls != 2) {
+		err = fmt.Errorf("user = %q after %d calls", user, calls)
+	}
+	return err
+}
+
 func readmeErrors(err error) string {
 	switch {
 	case transparency.Retryable(err): // it did not happen; trying again is safe
@@ -117,8 +171,8 @@ func TestReadmeSnippets(t *testing.T) {
 			}
 		}
 	}
-	if n != 5 {
-		t.Errorf("README has %d Go snippets, want 5", n)
+	if n != 8 {
+		t.Errorf("README has %d Go snippets, want 8", n)
 	}
 }
 
@@ -139,6 +193,17 @@ func TestReadmeRuns(t *testing.T) {
 	defer client.Close()
 	if err := readmeSession(t.Context(), client, Cart{[]string{"book"}}); err != nil {
 		t.Errorf("session: %v", err)
+	}
+	if err := readmeLocation(t.Context(), client); err != nil {
+		t.Errorf("location: %v", err)
+	}
+	if client.Info(t.Context(), "replication").Err() == nil { // the embedded Redis knows no roles
+		if err := readmeReplica(t.Context(), client); err != nil {
+			t.Errorf("replica: %v", err)
+		}
+	}
+	if err := readmeFailure(t.Context()); err != nil {
+		t.Errorf("failure: %v", err)
 	}
 	balance := 1000
 	err := readmeLock(t.Context(), client, func(_ context.Context, amount int, fence uint64) error {
