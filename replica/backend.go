@@ -20,8 +20,8 @@ import (
 type Backend[C any] interface {
 	// Probe asks the node what it is, and whether it can serve. It returns
 	// soon after ctx ends. An error that [Backend.Classify] puts in ClassDown,
-	// ClassUnknown or ClassDenied means that the node cannot be used,
-	// one in ClassNotReady that it cannot be used yet; others say nothing.
+	// ClassUnknown or ClassDenied means that the node cannot be used, one in
+	// ClassOverload says nothing, and any other that it cannot be used yet.
 	Probe(ctx context.Context, n Node[C]) (Status, error)
 
 	// Classify says what may be concluded from err, which a call at a node in

@@ -45,8 +45,8 @@
 //	              are, are never made again, and count as success
 //	callers       that leave say nothing about a node; how long it had not answered does,
 //	              and a probe follows
-//	a fresh start a replica that never had the data is not read from, and one that has
-//	              lost its primary for MaxLinkDown neither
+//	old data      a replica that never had its primary's data is not read from, nor one
+//	              that has been without its primary for longer than MaxLinkDown
 //	failover      is seen within ProbeInterval or by the first write; of two that claim
 //	              to be primary it is the one whose history branched from the other's,
 //	              or none

@@ -17,8 +17,8 @@ var (
 	// each that was tried failed, and the primary could not stand in.
 	ErrNoReplica = errors.New("no replica")
 
-	// ErrNoPrimary says that no node is known to accept writes now. Nothing
-	// was executed.
+	// ErrNoPrimary says that no node could take the write: none is known to be
+	// the primary, or the one that is did not take it. Nothing was executed.
 	ErrNoPrimary = errors.New("no primary")
 
 	// ErrAmbiguousPrimary says that two nodes claim to be the primary and that

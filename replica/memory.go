@@ -167,6 +167,7 @@ type memoryError struct {
 
 func (e *memoryError) Error() string { return e.text }
 
+// String says how many nodes there are.
 func (c *MemoryCluster) String() string {
 	return fmt.Sprintf("replica.MemoryCluster(%d nodes)", len(c.nodes))
 }
