@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -302,7 +304,8 @@ func TestBalancerBound(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b := newBalancer(t, r, &location.BalancerOptions{MaxServices: 4})
+	c := &counting{Registry: r}
+	b := newBalancer(t, c, &location.BalancerOptions{MaxServices: 4})
 	for round := range 3 {
 		for i := range 20 {
 			if p, err := b.Pick(t.Context(), fmt.Sprint("s", i)); err != nil || p.Endpoint().Host != fmt.Sprint("h", i) {
@@ -313,7 +316,23 @@ func TestBalancerBound(t *testing.T) {
 			}
 		}
 	}
+	if n := c.watches.Load(); n > 3 {
+		t.Errorf("the service in use was watched %d times anew, want it to stay", n)
+	}
 	eventually(t, "4 are watched", 5*time.Second, func() bool { return r.Stats().Watched == 4 })
+}
+
+// counting counts the watches of s0.
+type counting struct {
+	*location.Registry
+	watches atomic.Int32
+}
+
+func (c *counting) Watch(ctx context.Context, service string) iter.Seq2[location.Snapshot, error] {
+	if service == "s0" {
+		c.watches.Add(1)
+	}
+	return c.Registry.Watch(ctx, service)
 }
 
 // The fast path: nothing is allocated.

@@ -178,6 +178,15 @@ func TestNewSnapshot(t *testing.T) {
 	wantErr(t, "NewSnapshot of one id for two places", err, transparency.ErrInvalid)
 	_, err = location.NewSnapshot([]location.Endpoint{at("h1"), {}}, now)
 	wantErr(t, "NewSnapshot of no endpoint", err, transparency.ErrInvalid)
+	for _, bad := range []location.Endpoint{
+		{Host: "h", Port: 80, Meta: map[string]string{"k": strings.Repeat("v", 4096)}},
+		{Host: "h", Port: 80, ID: strings.Repeat("i", 129)},
+		{Host: "h", Port: 80, Zone: strings.Repeat("z", 65)},
+		{Host: "h", Port: 80, Scheme: strings.Repeat("s", 33)},
+	} {
+		_, err = location.NewSnapshot([]location.Endpoint{bad}, now)
+		wantErr(t, "NewSnapshot of what is too long", err, transparency.ErrInvalid)
+	}
 	var zero location.Snapshot
 	if zero.Len() != 0 || zero.Stale() || !zero.AsOf().IsZero() || len(slices.Collect(zero.All())) != 0 {
 		t.Errorf("the zero Snapshot = %v", zero)

@@ -158,7 +158,7 @@ func TestEnvWatch(t *testing.T) {
 func TestURL(t *testing.T) {
 	l := location.NewStatic(map[string][]location.Endpoint{
 		service: {
-			{Host: "h1", Port: 80, Weight: 3}, {Host: "h2", Port: 80}, {Host: "standby", Port: 80, Priority: 1},
+			{Host: "h1", Port: 80}, {Host: "h2", Port: 80, Weight: 3}, {Host: "standby", Port: 80, Priority: 1},
 		},
 		"empty": nil,
 	})
@@ -170,8 +170,8 @@ func TestURL(t *testing.T) {
 		}
 		counts[u.Hostname()]++
 	}
-	if n := counts["h1"]; n < 2700 || n > 3300 || counts["standby"] != 0 {
-		t.Errorf("shares = %v, want 3 to 1", counts)
+	if n := counts["h2"]; n < 2700 || n > 3300 || counts["standby"] != 0 {
+		t.Errorf("shares = %v, want 1 to 3", counts)
 	}
 	_, err := location.URL(t.Context(), l, "empty")
 	wantErr(t, "URL", err, location.ErrNoInstances)

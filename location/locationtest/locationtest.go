@@ -39,7 +39,7 @@ func Run(t *testing.T, open Open) {
 		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel() // most of it is waiting
-			c.fn(&run{reporter: t, connect: open(t), ttl: 600 * time.Millisecond, poll: 300 * time.Millisecond})
+			c.fn(&run{reporter: t, connect: open(t), ttl: 1500 * time.Millisecond, poll: 300 * time.Millisecond})
 		})
 	}
 }
@@ -118,10 +118,15 @@ func at(n int) location.Endpoint {
 	return location.Endpoint{ID: fmt.Sprintf("i%03d", n), Scheme: "http", Host: fmt.Sprintf("10.0.0.%d", n), Port: 80}
 }
 
-// instance returns a registration of at(n), with a token of its own.
+// instance returns a registration of at(n), with a token of its own. On a real
+// clock it lasts: who looks may be late.
 func (r *run) instance(n int) location.Instance {
 	r.tokens++
-	return location.Instance{Endpoint: at(n), Token: fmt.Sprintf("token-%020d", r.tokens), TTL: r.ttl}
+	in := location.Instance{Endpoint: at(n), Token: fmt.Sprintf("token-%020d", r.tokens), TTL: r.ttl}
+	if !r.fake {
+		in.TTL = time.Hour
+	}
+	return in
 }
 
 // put registers without anyone to send heartbeats.

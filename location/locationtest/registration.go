@@ -228,14 +228,16 @@ var registrationChecks = []check{
 		r.wantChange(ch, r.slack(), location.StateRegistered)
 		successor := r.instance(1)
 		successor.TTL, successor.Endpoint.Port = time.Hour, 81
-		first := true
+		start, first := time.Now(), true
 		f.spoil(func() {
 			f.renew = func(ctx context.Context, name string, in location.Instance) error {
+				if time.Since(start) < 2*r.ttl {
+					return errDown
+				}
 				if !first {
 					return d.Renew(ctx, name, in)
 				}
 				first = false // it has run out, and another is quicker
-				time.Sleep(r.ttl + time.Millisecond)
 				if err := d.Register(r.Context(), name, successor, false); err != nil {
 					r.Errorf("Register error = %v", err)
 				}
@@ -243,7 +245,7 @@ var registrationChecks = []check{
 			}
 		})
 		r.wantChange(ch, 2*r.ttl, location.StateLost, location.ErrLost)
-		r.wantChange(ch, r.ttl, location.StateReplaced, location.ErrInstanceConflict)
+		r.wantChange(ch, 2*r.ttl, location.StateReplaced, location.ErrInstanceConflict)
 		if l := r.list(d, service, ""); len(l.Endpoints) != 1 || l.Endpoints[0].Port != 81 {
 			r.Errorf("List = %+v, want the successor", l)
 		}
