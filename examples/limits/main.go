@@ -94,17 +94,7 @@ func say(u user, ok bool, err error) string {
 }
 
 func run(ctx context.Context, env *lab.Env) error {
-	mux := http.NewServeMux()
-	mux.Handle("/users/well", lab.Says(`{"Name": "Ada"}`))
-	mux.HandleFunc("/users/slow", func(w http.ResponseWriter, r *http.Request) {
-		if lab.Think(r.Context(), 800*time.Millisecond) == nil {
-			fmt.Fprint(w, `{"Name": "Ada"}`)
-		}
-	})
-	mux.HandleFunc("/users/sick", func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusInternalServerError)
-	})
-	service, err := lab.StartServer(ctx, mux)
+	service, err := startService(ctx)
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ var locationRow = row{
 		}
 		var refused *net.OpError
 		if _, err := ask(ctx, address); !errors.As(err, &refused) || refused.Op != "dial" {
-			return "", fmt.Errorf("after the kill, at the old address: %w", err)
+			return "", errors.Join(errors.New("after the kill somebody was at the old address"), err)
 		}
 		return "nobody at the address that it knew", nil
 	}),

@@ -35,11 +35,16 @@ type cell struct {
 func (r row) run(ctx context.Context, env *lab.Env, p printer) result {
 	p.start(r)
 	res := result{row: r}
-	res.sawWithout = check(ctx, env, r.without)
-	p.step("without", res.sawWithout)
-	if ctx.Err() == nil {
-		res.sawWith = check(ctx, env, r.with)
-		p.step("with", res.sawWith)
+	for _, s := range []struct {
+		name string
+		f    func(context.Context, *lab.Env) (string, error)
+		saw  *cell
+	}{{"without", r.without, &res.sawWithout}, {"with", r.with, &res.sawWith}} {
+		*s.saw = check(ctx, env, s.f)
+		if ctx.Err() != nil { // what was seen was the end of the tour
+			return res
+		}
+		p.step(s.name, *s.saw)
 	}
 	return res
 }

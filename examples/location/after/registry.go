@@ -58,7 +58,7 @@ func dynamic(ctx context.Context, env *lab.Env, registry *location.Registry, use
 			fmt.Fprintln(env.Out, "product-service was never started:", err)
 			process.Go(func() {
 				if err := env.Processes(instance, "serve"); instance.Err() == nil {
-					end(fmt.Errorf("the instance of product-service ended: %w", err))
+					end(errors.Join(errors.New("the instance of product-service ended"), err))
 				}
 			})
 		case err != nil:
