@@ -111,7 +111,7 @@ var dataChecks = []check{
 		if err != nil {
 			r.Fatalf("Create error = %v", err)
 		}
-		copy(data, "XXX")
+		copy(data, "ZZZ")
 		copy(made.Data, "YYY")
 		r.holds(id, "one", made.Version)
 		copy(r.load(id).Data, "ZZZ")
@@ -121,7 +121,7 @@ var dataChecks = []check{
 		if err != nil {
 			r.Fatalf("Save error = %v", err)
 		}
-		copy(data, "XXX")
+		copy(data, "ZZZ")
 		copy(saved.Data, "YYY")
 		r.holds(id, "two", saved.Version)
 	}},
