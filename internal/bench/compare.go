@@ -34,6 +34,9 @@ type side struct {
 	// op does the operation once. It is what is timed, so it looks at no more
 	// than its own answer, which must be the right one.
 	op func(context.Context) error
+	// batch is how many operations op does, where it takes several to do them
+	// as they are meant. Zero means one.
+	batch int
 	// verify proves that op does its work. It is called before the first turn
 	// and after the last, never between.
 	verify func(context.Context) error
@@ -41,13 +44,20 @@ type side struct {
 	close func() error
 }
 
+// per returns how many operations op does.
+func (s *side) per() int { return max(s.batch, 1) }
+
 // A target is what a comparison must reach; a zero field asks for nothing.
 type target struct {
-	ratio float64       // at most so many times the peer's time
-	time  time.Duration // at most so long
-	trips float64       // at most so many round trips
-	sent  float64       // at most so many commands sent
+	ratio  float64       // at most so many times the peer's time
+	time   time.Duration // at most so long
+	trips  float64       // at most so many round trips, or none
+	sent   float64       // at most so many commands sent, or none
+	allocs float64       // at most so many allocations, or none
 }
+
+// none as a target says that there must be none at all.
+const none = -1
 
 // counts are averages per operation.
 type counts struct {
@@ -66,9 +76,9 @@ type result struct {
 
 // missed reports whether r falls short of t.
 func (t target) missed(r result) bool {
-	over := func(got, most float64) bool { return most > 0 && !(got <= most) } // NaN is over
+	over := func(got, most float64) bool { return most != 0 && !(got <= max(most, 0)) } // NaN is over
 	return over(r.ratio.median, t.ratio) || over(r.ours.median, float64(t.time)) ||
-		over(r.oursCount.trips, t.trips) || over(r.oursCount.sent, t.sent)
+		over(r.oursCount.trips, t.trips) || over(r.oursCount.sent, t.sent) || over(r.oursCount.allocs, t.allocs)
 }
 
 // perform sets c up twice: for the counts, and then, with bare connections,
@@ -143,6 +153,16 @@ func prepare(ctx context.Context, set setup, srv *server, w *wire) (*side, func(
 		return nil, nil, fmt.Errorf("verify: %w", err)
 	}
 	return s, all, nil
+}
+
+// pause waits a moment, for what happens in the background.
+func pause(ctx context.Context) error {
+	select {
+	case <-time.After(time.Millisecond):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // refused returns nil when got, the error of what was done, is the one that is

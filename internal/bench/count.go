@@ -39,9 +39,10 @@ func countCommands(ctx context.Context, set setup, srv *server, c *counts) error
 	if err != nil {
 		return err
 	}
-	c.trips = float64(tripsAfter-trips) / counted
-	c.sent = float64(sentAfter-sent) / counted
-	c.run = float64(after-before) / counted
+	ops := float64(counted * s.per())
+	c.trips = float64(tripsAfter-trips) / ops
+	c.sent = float64(sentAfter-sent) / ops
+	c.run = float64(after-before) / ops
 	return nil
 }
 
@@ -64,7 +65,7 @@ func countAllocs(ctx context.Context, s *side) (float64, error) {
 			return 0, err
 		}
 		runtime.ReadMemStats(&after)
-		rounds[i] = (after.Mallocs - before.Mallocs) / counted
+		rounds[i] = (after.Mallocs - before.Mallocs) / uint64(counted*s.per()) //nolint:gosec // not negative
 	}
 	slices.Sort(rounds)
 	return float64(rounds[len(rounds)/2]), nil

@@ -55,9 +55,12 @@
 // untimed operation follows each collection.
 //
 // Both sides have clients of their own with the same options and pool size, on
-// the same server, which holds nothing else. One caller at a time works. Trips,
-// sent and run are counted before the timing, through connections that are
-// watched; the timed connections are bare.
+// the same server, which holds nothing else. One caller at a time works, unless
+// the line says how many; then a time is that of all by the calls of all: what
+// passes between two calls, whoever makes them. Trips, sent and run are counted
+// before the timing, through connections that are watched; the timed connections
+// are bare. What a package does in the background goes on while it is timed,
+// unless a comment at the comparison says otherwise.
 package main
 
 import (
@@ -81,7 +84,9 @@ func main() {
 }
 
 // comparisons are all there are, in the order of the report.
-var comparisons = slices.Concat(lockComparisons, sessionComparisons)
+var comparisons = slices.Concat(
+	locationComparisons, sessionComparisons, replicaComparisons, lockComparisons, failureComparisons,
+)
 
 // run is the program; it returns the exit status.
 func run(ctx context.Context, args []string, all []comparison, stdout, stderr io.Writer) int {

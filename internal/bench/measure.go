@@ -45,14 +45,14 @@ func alternate(ctx context.Context, sides []*side, turns int) ([][]float64, erro
 				return nil, errors.New("a turn took no time by the clock")
 			}
 			if n >= warmUp {
-				samples[i] = append(samples[i], float64(took)/float64(ops[i]))
+				samples[i] = append(samples[i], float64(took)/float64(ops[i]*sides[i].per()))
 			}
 		}
 	}
 	return samples, nil
 }
 
-// turn does n operations and returns how long they took.
+// turn does op n times and returns how long that took.
 func turn(ctx context.Context, s *side, n int) (time.Duration, error) {
 	runtime.GC()
 	// One operation refills what the collection emptied and is not timed.
@@ -68,7 +68,7 @@ func turn(ctx context.Context, s *side, n int) (time.Duration, error) {
 	return time.Since(begin), nil
 }
 
-// calibrate returns how many operations fill a turn.
+// calibrate returns how many times op fills a turn.
 func calibrate(ctx context.Context, s *side) (int, error) {
 	for n := 1; ; n *= 2 {
 		took, err := turn(ctx, s, n)

@@ -75,6 +75,37 @@ func TestCalibrateFillsATurn(t *testing.T) {
 	}
 }
 
+// What an op of several operations took and left behind is divided among them.
+func TestBatch(t *testing.T) {
+	batch := func(n int) setup {
+		return func(ctx context.Context, r *rig) (*side, error) {
+			s, err := fake(1000)(ctx, r)
+			one := s.op
+			s.batch = n
+			s.op = func(ctx context.Context) error {
+				for range n {
+					if err := one(ctx); err != nil {
+						return err
+					}
+					sink = make([]byte, 16)
+				}
+				return nil
+			}
+			return s, err
+		}
+	}
+	r, err := perform(t.Context(), comparison{ours: batch(8), peer: batch(1)}, nil, 60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.ratio.median; got < 0.75 || got > 1.33 {
+		t.Errorf("ratio of the same work by eight = %v, want about 1", r.ratio)
+	}
+	if r.oursCount.allocs != 1 || r.peerCount.allocs != 1 {
+		t.Errorf("allocs = %v and %v, want 1 and 1", r.oursCount.allocs, r.peerCount.allocs)
+	}
+}
+
 func TestTurnStopsAtTheFirstFailure(t *testing.T) {
 	calls, bad := 0, errors.New("bad")
 	s := &side{op: func(context.Context) error {

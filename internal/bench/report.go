@@ -26,9 +26,9 @@ func verdict(t target, r result) string {
 }
 
 // nameWidth is the width of the first column.
-const nameWidth = 18
+const nameWidth = 24
 
-const row = "%-*s | %8s | %8s | %-13s | %-16s | %-7s | %-7s | %-7s | %-7s | %-9s | %s"
+const row = "%-*s | %8s | %8s | %-15s | %-16s | %-7s | %-7s | %-7s | %-7s | %-9s | %s"
 
 func header() string {
 	return line("name", "ours", "peer", "ratio ± error", "target", "verdict", "trips", "sent", "run", "allocs", "the peer does")
@@ -40,7 +40,7 @@ func report(c comparison, r result) string {
 	pair := func(ours, _ float64) string { return count(ours) }
 	if c.peer != nil {
 		peer, versus = duration(r.peer.median), c.versus
-		ratio = fmt.Sprintf("%.2f ± %.2f", r.ratio.median, r.ratio.err())
+		ratio = factor(r.ratio.median, r.ratio.median) + " ± " + factor(r.ratio.err(), r.ratio.median)
 		pair = func(ours, peer float64) string { return count(ours) + "/" + count(peer) }
 	}
 	trips, sent, run := "-", "-", "-"
@@ -61,21 +61,35 @@ func line(cells ...any) string {
 func (t target) String() string {
 	var parts []string
 	if t.ratio > 0 {
-		parts = append(parts, fmt.Sprintf("≤%.2f", t.ratio))
+		parts = append(parts, "≤"+factor(t.ratio, t.ratio))
 	}
 	if t.time > 0 {
 		parts = append(parts, "≤"+duration(float64(t.time)))
 	}
-	if t.trips > 0 {
-		parts = append(parts, "trips ≤"+count(t.trips))
-	}
-	if t.sent > 0 {
-		parts = append(parts, "sent ≤"+count(t.sent))
+	for _, c := range []struct {
+		name string
+		most float64
+	}{{"trips", t.trips}, {"sent", t.sent}, {"allocs", t.allocs}} {
+		switch {
+		case c.most == none:
+			parts = append(parts, c.name+" 0")
+		case c.most > 0:
+			parts = append(parts, c.name+" ≤"+count(c.most))
+		}
 	}
 	if len(parts) == 0 {
 		return "-"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// factor prints a ratio with two decimals, or with four where ratios are so
+// small that two would say nothing.
+func factor(x, ratio float64) string {
+	if ratio < 0.095 {
+		return strconv.FormatFloat(x, 'f', 4, 64)
+	}
+	return strconv.FormatFloat(x, 'f', 2, 64)
 }
 
 // duration prints nanoseconds with three digits.

@@ -21,15 +21,23 @@ func TestReport(t *testing.T) {
 		oursCount: counts{trips: 2, sent: 3, run: 11, allocs: 41},
 		peerCount: counts{trips: 2, sent: 2, run: 5.5, allocs: 33},
 	}
+	breaker := nothing()
+	breaker.name, breaker.versus, breaker.redis, breaker.peer = "failure/redis-parallel", "a distributed one", true, fake(1)
+	breaker.target = target{ratio: 0.005, sent: none}
+	tiny := result{
+		ours: estimate{218, 210, 220}, peer: estimate{91_500, 91_000, 92_000}, ratio: estimate{0.00231, 0.0021, 0.0024},
+		oursCount: counts{allocs: 2}, peerCount: counts{trips: 4, sent: 4, run: 4, allocs: 49},
+	}
 	slow := r
 	slow.ratio = estimate{1.4, 1.3, 1.5}
 	for _, tt := range []struct{ got, want string }{
-		{header(), "name               |     ours |     peer | ratio ± error | target           | verdict | trips   | sent    | run     | allocs    | the peer does"},
-		{report(cycle, r), "lock/cycle         |   92.3µs |   76.0µs | 1.21 ± 0.01   | ≤1.30, trips ≤2  | ok      | 2/2     | 3/2     | 11/5.50 | 41/33     | redislock Obtain+Release"},
-		{report(cycle, slow), "lock/cycle         |   92.3µs |   76.0µs | 1.40 ± 0.10   | ≤1.30, trips ≤2  | MISSED  | 2/2     | 3/2     | 11/5.50 | 41/33     | redislock Obtain+Release"},
-		{report(load, r), "session/load       |   92.3µs |   76.0µs | 1.21 ± 0.01   | -                | info    | 2/2     | 3/2     | 11/5.50 | 41/33     | HMGET"},
+		{header(), "name                     |     ours |     peer | ratio ± error   | target           | verdict | trips   | sent    | run     | allocs    | the peer does"},
+		{report(cycle, r), "lock/cycle               |   92.3µs |   76.0µs | 1.21 ± 0.01     | ≤1.30, trips ≤2  | ok      | 2/2     | 3/2     | 11/5.50 | 41/33     | redislock Obtain+Release"},
+		{report(cycle, slow), "lock/cycle               |   92.3µs |   76.0µs | 1.40 ± 0.10     | ≤1.30, trips ≤2  | MISSED  | 2/2     | 3/2     | 11/5.50 | 41/33     | redislock Obtain+Release"},
+		{report(load, r), "session/load             |   92.3µs |   76.0µs | 1.21 ± 0.01     | -                | info    | 2/2     | 3/2     | 11/5.50 | 41/33     | HMGET"},
 		{report(memory, result{ours: estimate{812, 806, 815}, oursCount: counts{allocs: 9}}),
-			"lock/memory        |    812ns |        - | ± 6.00ns      | ≤1.00µs          | ok      | -       | -       | -       | 9         | -"},
+			"lock/memory              |    812ns |        - | ± 6.00ns        | ≤1.00µs          | ok      | -       | -       | -       | 9         | -"},
+		{report(breaker, tiny), "failure/redis-parallel   |    218ns |   91.5µs | 0.0023 ± 0.0002 | ≤0.0050, sent 0  | ok      | 0/4     | 0/4     | 0/4     | 2/49      | a distributed one"},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("got\n%s\nwant\n%s", tt.got, tt.want)
@@ -48,8 +56,25 @@ func TestDuration(t *testing.T) {
 	}
 }
 
+func TestTargetString(t *testing.T) {
+	for want, target := range map[string]target{
+		"-":                   {},
+		"≤0.60":               {ratio: 0.6},
+		"≤0.10":               {ratio: 0.1},
+		"≤0.0050":             {ratio: 0.005},
+		"≤100ns, allocs 0":    {time: 100, allocs: none},
+		"≤1.60, allocs ≤2":    {ratio: 1.6, allocs: 2},
+		"trips 0, sent ≤2":    {trips: none, sent: 2},
+		"trips ≤1.50, sent 0": {trips: 1.5, sent: none},
+	} {
+		if got := target.String(); got != want {
+			t.Errorf("(%+v).String = %q, want %q", target, got, want)
+		}
+	}
+}
+
 func TestTargetMissed(t *testing.T) {
-	r := result{ours: estimate{median: 1000}, ratio: estimate{median: 1.3}, oursCount: counts{trips: 2, sent: 3}}
+	r := result{ours: estimate{median: 1000}, ratio: estimate{median: 1.3}, oursCount: counts{trips: 2, sent: 3, allocs: 1}}
 	for _, tt := range []struct {
 		target target
 		want   bool
@@ -61,10 +86,18 @@ func TestTargetMissed(t *testing.T) {
 		{target{trips: 1.9}, true},
 		{target{sent: 2}, true},
 		{target{ratio: 2, sent: 2}, true},
+		{target{allocs: 1}, false},
+		{target{allocs: 0.9}, true},
+		{target{trips: none}, true},
+		{target{sent: none}, true},
+		{target{allocs: none}, true},
 	} {
 		if got := tt.target.missed(r); got != tt.want {
 			t.Errorf("(%v).missed = %v, want %v", tt.target, got, tt.want)
 		}
+	}
+	if (target{trips: none, sent: none, allocs: none}).missed(result{}) {
+		t.Error("missed where there must be none and is none = true, want false")
 	}
 	r.ratio.median = math.NaN()
 	if !(target{ratio: 2}).missed(r) {

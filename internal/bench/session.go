@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-transparency/transparency/internal/rediskit"
 	"github.com/go-transparency/transparency/session"
 )
 
@@ -35,7 +34,7 @@ const (
 
 var (
 	lifetimes = session.Lifetimes{Idle: time.Hour, Absolute: 8 * time.Hour}
-	peerKey   = rediskit.Key("peer:", sessionID, "")
+	peerKey   = "peer:" + sessionID
 )
 
 // A document is data that tells which write it is of, so that a read shows

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -97,6 +98,23 @@ func TestCountCommands(t *testing.T) {
 		if err := countCommands(t.Context(), set, srv, &got); err != nil || got != tt.want {
 			t.Errorf("%s: counts = %+v, %v, want %+v", tt.name, got, err, tt.want)
 		}
+	}
+	three := func(_ context.Context, r *rig) (*side, error) {
+		return &side{
+			batch: 3,
+			op: func(ctx context.Context) error {
+				var errs [3]error
+				for i := range errs {
+					errs[i] = r.client.Set(ctx, "k", "v", 0).Err()
+				}
+				return errors.Join(errs[:]...)
+			},
+			verify: func(context.Context) error { return nil },
+		}, nil
+	}
+	var got counts
+	if err := countCommands(t.Context(), three, srv, &got); err != nil || got != (counts{trips: 1, sent: 1, run: 1}) {
+		t.Errorf("a batch: counts = %+v, %v, want one of each", got, err)
 	}
 	if err := srv.admin.Close(); err != nil {
 		t.Fatal(err)
