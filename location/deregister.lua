@@ -15,6 +15,7 @@ local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local id, token = ARGV[1], ARGV[2]
 
 redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', now)
+redis.call('PEXPIRE', KEYS[4], ARGV[5]) -- lest it be allowed to write it and not this
 redis.call('ZADD', KEYS[4], now + ARGV[5], token)
 redis.call('PEXPIRE', KEYS[4], ARGV[5])
 

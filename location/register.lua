@@ -18,6 +18,10 @@
 -- Run twice it answers the same and changes nothing more: the token is that of
 -- one registration. A second run that comes after the token was ended does
 -- nothing.
+--
+-- Each key gets its time to live before it is written, in case that is not
+-- allowed, and after it, in case there was none before. The lease comes last:
+-- a user who may not run one of the commands leaves nothing that is listed.
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 
@@ -29,42 +33,53 @@ local function keep(key, ttl)
 end
 
 local id, token, ttl = ARGV[1], ARGV[2], tonumber(ARGV[5])
+local known, gone = tonumber(ARGV[6]), tonumber(ARGV[7])
 local score = tonumber(redis.call('ZSCORE', KEYS[1], id) or 0)
-local held = score > now and redis.call('HGET', KEYS[2], id)
+local held = redis.call('HGET', KEYS[2], id)
+held = score > now and held
 local holder = held and string.match(held, '^(%S*) ')
 
 if tonumber(redis.call('ZSCORE', KEYS[4], token) or 0) > now then
   return 2
 end
-if held and holder ~= token then
-  if ARGV[8] ~= '1' then
-    return 2
-  end
-  redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', now)
-  redis.call('ZADD', KEYS[4], now + ARGV[7], holder or '')
-  keep(KEYS[4], tonumber(ARGV[7]))
+if held and holder ~= token and ARGV[8] ~= '1' then
+  return 2
 end
+local meta = redis.call('HMGET', KEYS[3], 'epoch', 'emptied')
+local void = meta[1] and not meta[2] and redis.call('ZCOUNT', KEYS[1], '(' .. now, '+inf') == 0
 
-local value = token .. ' ' .. ARGV[9]
-local same = held == value
+-- This changes nothing. It is refused when memory is full, and the first write
+-- of a script is the only one that can be.
+redis.call('ZADD', KEYS[1], 'XX', 0, '')
+keep(KEYS[1], 2 * ttl)
+keep(KEYS[2], 2 * ttl)
+keep(KEYS[3], known)
+redis.call('HSETNX', KEYS[3], 'epoch', t[1] .. '.' .. t[2])
+keep(KEYS[3], known)
+redis.call('HDEL', KEYS[3], 'emptied')
+if void then
+  redis.call('HSET', KEYS[3], 'void', now)
+end
+if held and holder ~= token then
+  keep(KEYS[4], gone)
+  redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', now)
+  redis.call('ZADD', KEYS[4], now + gone, holder or '')
+  keep(KEYS[4], gone)
+end
 local ended = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 1000)
 if #ended > 0 then
   redis.call('ZREM', KEYS[1], unpack(ended))
   redis.call('HDEL', KEYS[2], unpack(ended))
 end
-local meta = redis.call('HMGET', KEYS[3], 'epoch', 'emptied')
-if meta[1] and not meta[2] and redis.call('ZCARD', KEYS[1]) == 0 then
-  redis.call('HSET', KEYS[3], 'void', now)
-end
-redis.call('ZADD', KEYS[1], now + ttl, id)
-redis.call('HSET', KEYS[2], id, value)
-redis.call('HSETNX', KEYS[3], 'epoch', t[1] .. '.' .. t[2])
-redis.call('HDEL', KEYS[3], 'emptied')
-keep(KEYS[1], 2 * ttl)
-keep(KEYS[2], 2 * ttl)
-keep(KEYS[3], tonumber(ARGV[6]))
-if not same then
+local value = token .. ' ' .. ARGV[9]
+if held ~= value then
   redis.call('HINCRBY', KEYS[3], 'generation', 1)
+end
+redis.call('HSET', KEYS[2], id, value)
+keep(KEYS[2], 2 * ttl)
+redis.call('ZADD', KEYS[1], now + ttl, id)
+keep(KEYS[1], 2 * ttl)
+if held ~= value then
   redis.pcall('PUBLISH', ARGV[4], ARGV[3])
 end
 return 1

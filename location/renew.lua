@@ -11,7 +11,9 @@
 --       is another's, or the token is gone.
 --
 -- Run twice it extends twice, to the same effect. Heartbeats also clear away
--- the leases of others that have run out.
+-- the leases of others that have run out, and tokens that are forgotten. That
+-- these come first is what lets a Redis whose memory is full, which refuses
+-- ZADD to a script that has not deleted anything, renew leases.
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 
@@ -22,6 +24,7 @@ local function keep(key, ttl)
 end
 
 local id, token, ttl = ARGV[1], ARGV[2], tonumber(ARGV[5])
+redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', now)
 if tonumber(redis.call('ZSCORE', KEYS[4], token) or 0) > now then
   return 2
 end
@@ -32,10 +35,10 @@ end
 if string.match(held, '^(%S*) ') ~= token then
   return 2
 end
-redis.call('ZADD', KEYS[1], now + ttl, id)
 keep(KEYS[1], 2 * ttl)
 keep(KEYS[2], 2 * ttl)
 keep(KEYS[3], tonumber(ARGV[6]))
+redis.call('ZADD', KEYS[1], now + ttl, id)
 
 local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 1000)
 if #ids > 0 then
