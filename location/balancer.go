@@ -62,7 +62,7 @@ func NewBalancer(l Locator, opts *BalancerOptions) *Balancer {
 	}
 	switch {
 	case l == nil:
-		b.err = invalid("the locator is nil")
+		b.err = errNoLocator
 	case b.max < 0:
 		b.err = invalid("MaxServices is %d, and watches need a bound", b.max)
 	}

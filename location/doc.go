@@ -87,6 +87,9 @@
 //   - That an endpoint answers. A crashed instance is listed until its TTL has
 //     passed, and one that hangs but sends heartbeats for ever.
 //   - That everyone sees the same set at the same time.
+//   - That all are remembered when the store can be read and not written for
+//     longer than a TTL, as a replica is. Leases then run out one by one, as
+//     if the instances crashed, and the last known are those that were last.
 //   - That a failover of Redis loses nothing. What a promoted replica does not
 //     know is registered again with the next heartbeat, and a tombstone that
 //     it does not know is as if the instance had crashed.

@@ -26,7 +26,7 @@ type Locator interface {
 // It looks the service up each time. A [Balancer] does not, and tells the
 // busy from the idle.
 func URL(ctx context.Context, l Locator, service string) (*url.URL, error) {
-	s, err := l.Resolve(ctx, service)
+	s, err := resolve(ctx, l, service)
 	if err != nil {
 		return nil, err
 	}
@@ -36,6 +36,16 @@ func URL(ctx context.Context, l Locator, service string) (*url.URL, error) {
 	}
 	return s.pick().URL(), nil
 }
+
+// resolve asks l, which may be nil.
+func resolve(ctx context.Context, l Locator, service string) (Snapshot, error) {
+	if l == nil {
+		return Snapshot{}, failed("resolve", "", errNoLocator)
+	}
+	return l.Resolve(ctx, service)
+}
+
+var errNoLocator = invalid("the locator is nil")
 
 // pick requires an endpoint.
 func (s Snapshot) pick() Endpoint {
@@ -68,7 +78,7 @@ func (s Snapshot) firstTier() []Endpoint {
 // for a source of addresses. Errors are those of [Locator.Resolve].
 func Addrs(l Locator, service string) func(context.Context) ([]string, error) {
 	return func(ctx context.Context) ([]string, error) {
-		s, err := l.Resolve(ctx, service)
+		s, err := resolve(ctx, l, service)
 		if err != nil {
 			return nil, err
 		}

@@ -177,14 +177,18 @@ func (r *Registry) countBeat(again bool, err error) {
 // confirm takes note of a heartbeat that was sent then and answered.
 func (g *Registration) confirm(sent time.Time) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	if g.now.State.last() {
+		g.mu.Unlock()
 		return
 	}
 	g.valid, g.trouble = sent.Add(g.ttl), nil
 	g.timer.Reset(time.Until(g.valid))
-	if g.now.State == StateLost {
+	restored := g.now.State == StateLost
+	if restored {
 		g.change(StateRegistered, nil)
+	}
+	g.mu.Unlock() // a Logger may do what it likes
+	if restored {
 		g.r.opts.Logger.Info("location: registration restored", "service", g.service, "instance", g.endpoint.ID)
 	}
 }
@@ -206,9 +210,12 @@ func (g *Registration) expire() {
 
 func (g *Registration) lose(err error) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.now.State == StateRegistered {
+	had := g.now.State == StateRegistered
+	if had {
 		g.change(StateLost, err)
+	}
+	g.mu.Unlock()
+	if had {
 		g.r.opts.Logger.Warn("location: registration lost", "service", g.service, "instance", g.endpoint.ID, "error", err)
 	}
 }
@@ -302,9 +309,10 @@ func (g *Registration) WaitVisible(ctx context.Context) error {
 // Deregister ends the registration and takes the instance out of the registry,
 // if it is still this registration's. It is idempotent. When the registry
 // cannot be reached it returns within the Timeout, or when ctx ends, with an
-// error that wraps ErrUnavailable or ErrUncertain of the root package: the
-// Registry then tries on in the background until the instance's TTL has passed,
-// and Deregister can be called again.
+// error that wraps ErrUnavailable or ErrUncertain of the root package, or just
+// that of a ctx that had ended before: the Registry then tries on in the
+// background until the instance's TTL has passed, and Deregister can be called
+// again.
 func (g *Registration) Deregister(ctx context.Context) error {
 	if err := g.deregister(ctx); err != nil {
 		return failed("deregister", g.service, err)

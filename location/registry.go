@@ -65,7 +65,7 @@ type Options struct {
 	Prefix string
 
 	// Logger is told of registrations that are lost and restored, and of
-	// client options that do harm. Nil discards.
+	// client options that do harm, with nothing locked. Nil discards.
 	Logger *slog.Logger
 }
 

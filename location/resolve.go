@@ -142,6 +142,11 @@ func (r *Registry) fly(v *view) {
 		err = ours(ctx, err)
 		cancel()
 		f.cancel()
+		if err == nil && !listing.Same {
+			if listing = readable(listing); listing.Broken > 0 {
+				r.opts.Logger.Warn("location: endpoints that cannot be read are left out", "service", v.service, "count", listing.Broken)
+			}
+		}
 		r.mu.Lock()
 		if err == nil || f.waiters > 0 { // else it was given up
 			r.apply(v, listing, err, asked)

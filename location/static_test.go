@@ -199,3 +199,15 @@ func TestAddrs(t *testing.T) {
 	_, err = location.Addrs(l, "other")(t.Context())
 	wantErr(t, "Addrs", err, location.ErrUnknownService)
 }
+
+// Where a Locator is wanted, none is an error.
+func TestNilLocator(t *testing.T) {
+	_, err := location.URL(t.Context(), nil, service)
+	wantErr(t, "URL", err, transparency.ErrInvalid)
+	_, err = location.Addrs(nil, service)(t.Context())
+	wantErr(t, "Addrs", err, transparency.ErrInvalid)
+	for _, err := range location.Watch(t.Context(), nil, service) {
+		wantErr(t, "Watch", err, transparency.ErrInvalid)
+		break
+	}
+}

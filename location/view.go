@@ -87,7 +87,21 @@ func (r *Registry) forget(v *view) {
 	}
 }
 
-// apply takes note of an answer. It requires r.mu.
+// readable returns the listing without what is no endpoint, and counts that.
+func readable(l Listing) Listing {
+	all := make([]Endpoint, 0, len(l.Endpoints))
+	for _, e := range l.Endpoints {
+		if e, err := e.checked(); err == nil && e.ID != "" {
+			all = append(all, e)
+		} else {
+			l.Broken++
+		}
+	}
+	l.Endpoints = all
+	return l
+}
+
+// apply takes note of an answer, which is readable. It requires r.mu.
 func (r *Registry) apply(v *view, l Listing, err error, asked time.Time) {
 	r.stats.Lookups++
 	if err != nil {
@@ -100,21 +114,10 @@ func (r *Registry) apply(v *view, l Listing, err error, asked time.Time) {
 	if l.Same {
 		l.Version = v.listing.Version
 	} else {
-		v.live = make([]Endpoint, 0, len(l.Endpoints))
-		for _, e := range l.Endpoints {
-			if e, err := e.checked(); err == nil && e.ID != "" {
-				v.live = append(v.live, e)
-			} else {
-				l.Broken++
-			}
-		}
-		if v.live, err = arrange(v.live); err != nil {
+		r.stats.Broken += uint64(l.Broken)
+		if v.live, err = arrange(l.Endpoints); err != nil {
 			v.failure, v.failed = classed(err), time.Now()
 			l.Version = ""
-		}
-		if l.Broken > 0 {
-			r.stats.Broken += uint64(l.Broken)
-			r.opts.Logger.Warn("location: endpoints that cannot be read are left out", "service", v.service, "count", l.Broken)
 		}
 	}
 	l.Endpoints = nil

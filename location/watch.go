@@ -68,7 +68,7 @@ type event struct {
 
 // lookUp resolves service. To a watch an empty service is no error.
 func lookUp(ctx context.Context, l Locator, service string) event {
-	s, err := l.Resolve(ctx, service)
+	s, err := resolve(ctx, l, service)
 	if errors.Is(err, ErrNoInstances) {
 		err = nil
 	}
