@@ -126,6 +126,10 @@ type BreakerOptions struct {
 	Patience time.Duration
 }
 
+// forever is what longer times are taken for: sums and doubles of it, and its
+// milliseconds in Redis, overflow nothing.
+const forever = 10 * 365 * 24 * time.Hour
+
 // openCut is the most that is cut off an open time.
 const openCut = 0.15
 
@@ -146,6 +150,9 @@ func (o *BreakerOptions) withDefaults() (BreakerOptions, error) {
 	orDefault(&opts.MaxOpenFor, max(DefaultMaxOpenFor, opts.OpenFor))
 	if opts.MaxOpenFor < 0 {
 		opts.MaxOpenFor = opts.OpenFor
+	}
+	for _, d := range []*time.Duration{&opts.Window, &opts.OpenFor, &opts.MaxOpenFor, &opts.ProbeTimeout} {
+		*d = min(*d, forever)
 	}
 	if opts.Classify == nil {
 		opts.Classify = Classify

@@ -90,13 +90,16 @@ func (b *Budget) spend() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	if !b.last.IsZero() {
-		earned := int64(b.perSecond * min(now.Sub(b.last).Seconds(), savedSeconds))
-		if room := b.most - b.tokens.Load(); earned > 0 && room > 0 {
+	if b.last.IsZero() {
+		b.last = now
+	}
+	// What is less than the smallest part is earned later.
+	if earned := int64(b.perSecond * min(now.Sub(b.last).Seconds(), savedSeconds)); earned > 0 {
+		b.last = now
+		if room := b.most - b.tokens.Load(); room > 0 {
 			b.tokens.Add(min(earned, room))
 		}
 	}
-	b.last = now
 	if b.tokens.Load() < tokenParts {
 		return false
 	}

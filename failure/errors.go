@@ -40,7 +40,8 @@ type Error struct {
 	Policy string
 	// Name is the policy's name, where it has one.
 	Name string
-	// Reason is one of the errors above, or how the context ended the call.
+	// Reason is one of the errors above, or how the context ended the call, or
+	// why a Fallback had no answer.
 	Reason error
 	// Attempts is how many attempts a Retry made, and else zero.
 	Attempts int
@@ -52,7 +53,7 @@ type Error struct {
 	Last error
 }
 
-// Error tells all that is known, in one line.
+// Error tells all that is known.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("failure: " + e.Policy)
@@ -66,7 +67,7 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, " after %d attempts", e.Attempts)
 	}
 	if e.After > 0 {
-		fmt.Fprintf(&b, ", try again in %v", e.After.Round(time.Millisecond))
+		fmt.Fprintf(&b, ", try again in %v", max(e.After.Round(time.Millisecond), time.Millisecond))
 	}
 	if e.Last != nil {
 		b.WriteString(": " + e.Last.Error())
@@ -85,8 +86,13 @@ func (e *Error) Unwrap() []error {
 	return both
 }
 
-// RetryAfter returns After.
-func (e *Error) RetryAfter() time.Duration { return e.After }
+// RetryAfter returns After, or if that is not known what Last asks for.
+func (e *Error) RetryAfter() time.Duration {
+	if e.After > 0 {
+		return e.After
+	}
+	return RetryAfter(e.Last)
+}
 
 // RetryAfter returns how long err asks to wait before the call is made again:
 // what the first error in its tree with a method RetryAfter() time.Duration

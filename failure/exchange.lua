@@ -30,6 +30,12 @@ local key = redis.call('HMGET', KEYS[1], 'v', 'gen', 'open', 'until', 'again', '
 if key[1] ~= '1' and (key[1] or key[2] or redis.call('EXISTS', KEYS[1]) == 1) then
   return {}
 end
+-- Without leave to give them a TTL the keys would stay for ever.
+for _, k in ipairs(KEYS) do
+  if redis.acl_check_cmd and not redis.acl_check_cmd('PEXPIRE', k, ARGV[2]) then
+    redis.call('PEXPIRE', k, ARGV[2]) -- is refused, with the server's own error
+  end
+end
 local t = redis.call('TIME')
 local micros = tonumber(t[1]) * 1000000 + tonumber(t[2])
 local now = math.floor(micros / 1000)
@@ -62,8 +68,8 @@ end
 
 -- the living and their votes
 redis.call('ZADD', KEYS[2], text(now + ARGV[2]), ARGV[1])
-redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', text(now))
 redis.call('PEXPIRE', KEYS[2], ARGV[2])
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', text(now))
 local live = redis.call('ZCARD', KEYS[2])
 if ARGV[3] == '1' then
   redis.call('ZADD', KEYS[3], text(now + ARGV[2]), ARGV[1])

@@ -37,7 +37,7 @@ func replaceable(err error) bool {
 
 // Do implements [Policy]. Nothing is answered to a caller whose context was
 // cancelled: he has gone. If the answer fails too, the error is an [*Error]
-// wrapping both.
+// wrapping both, whose class is that of the call.
 func (f *Fallback[T]) Do(ctx context.Context, next Next) (any, error) {
 	if f.answer == nil {
 		return nil, failed("fallback", "", invalid("the function is nil"))
@@ -48,7 +48,22 @@ func (f *Fallback[T]) Do(ctx context.Context, next Next) (any, error) {
 	}
 	answer, again := f.answer(ctx, err)
 	if again != nil {
-		return answer, &Error{Policy: "fallback", Reason: again, Last: err}
+		return answer, &Error{Policy: "fallback", Reason: aside{again}, Last: err}
 	}
 	return answer, nil
 }
+
+// aside is an error that stands beside that of the call, without its class: an
+// answer that was unavailable does not make the call one that had no effect.
+type aside struct{ error }
+
+func (a aside) Is(target error) bool {
+	switch target { //nolint:errorlint // the very ones
+	case transparency.ErrUnavailable, transparency.ErrUncertain, transparency.ErrRejected,
+		transparency.ErrDenied, transparency.ErrInvalid:
+		return false
+	}
+	return errors.Is(a.error, target)
+}
+
+func (a aside) As(target any) bool { return errors.As(a.error, target) }

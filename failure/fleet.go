@@ -147,7 +147,11 @@ func (b *LocalBreaker) adopt(sent instant, r Report, v View) {
 	if r.Verdict == f.verdict && r.Gen == f.gen {
 		f.verdict = NoVerdict
 	}
-	f.asked, f.lost = false, false
+	if f.lost = false; r.Probe > 0 || !v.Open {
+		f.asked = false
+	} else if f.asked { // meanwhile
+		f.wake()
+	}
 	p, now := b.phase.Load(), b.now()
 	switch {
 	case p.state == StateForced || p.state == StateDisabled:

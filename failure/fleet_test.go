@@ -194,3 +194,54 @@ func TestTripRace(t *testing.T) {
 		}
 	}
 }
+
+// A call that asks to probe while an exchange is under way is not forgotten
+// with its answer.
+func TestAskDuringExchange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := inFleet()
+		hears(b, View{Gen: 7, Open: true, Remaining: time.Second})
+		time.Sleep(time.Second)
+		sent, r := b.report()
+		refused(t, b)
+		<-b.fleet.kick
+		b.adopt(sent, r, View{Gen: 7, Open: true})
+		select {
+		case <-b.fleet.kick:
+		default:
+			t.Error("the ask does not lead to an exchange")
+		}
+		if _, r := b.report(); r.Probe == 0 {
+			t.Errorf("report = %+v, want it to ask for the lease", r)
+		}
+		hears(b, View{Gen: 8})
+		if _, r := b.report(); r.Probe != 0 {
+			t.Errorf("report = %+v, want nothing asked of a closed fleet", r)
+		}
+	})
+}
+
+// A lease that is over is no state to be in, whether anybody calls or not.
+func TestStateAfterLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := inFleet()
+		hears(b, View{Gen: 7, Open: true, Granted: true, Probing: 4 * time.Second})
+		want(t, b, StateHalfOpen)
+		time.Sleep(4 * time.Second)
+		want(t, b, StateOpen)
+	})
+}
+
+// FA-21: what is earned is earned however often it is asked for.
+func TestBudgetEarnsInSmallSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBudget(&BudgetOptions{PerSecond: 0.1})
+		b.tokens.Store(tokenParts - 100)
+		for i := 0; !b.spend(); i++ {
+			if i > 1000 {
+				t.Fatalf("no token after %d steps that earn a half part each", i)
+			}
+			time.Sleep(5 * time.Microsecond)
+		}
+	})
+}

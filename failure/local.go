@@ -119,7 +119,7 @@ func (b *LocalBreaker) judge(ctx context.Context, p *permit, err error) Outcome 
 // State implements [Breaker].
 func (b *LocalBreaker) State() State {
 	p := b.phase.Load()
-	if p.state == StateOpen && b.now().reached(p.until) {
+	if (p.state == StateOpen || p.state == StateHalfOpen) && b.now().reached(p.until) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		p = b.settle(b.now())
@@ -178,8 +178,8 @@ func (b *LocalBreaker) Stats() Stats {
 	return s
 }
 
-// to enters a phase, and returns it. It requires b.mu, and calls nothing that could want it,
-// for a failure gets here under gobreaker's mutex too.
+// to enters a phase, and returns it. It requires b.mu, and calls nothing that
+// could want it, for a failure gets here under gobreaker's mutex too.
 func (b *LocalBreaker) to(p *phase) *phase {
 	from := b.phase.Swap(p)
 	b.probes = nil // gobreaker drops what still comes of them

@@ -76,15 +76,17 @@ func TestInvalidOptions(t *testing.T) {
 	type O = failure.BreakerOptions
 	named := func(o O) O { o.Name = "x"; return o }
 	policies := map[string]failure.Policy{
-		"no time":         failure.NewTimeout(0, nil),
-		"negative time":   failure.NewTimeout(-time.Second, &failure.TimeoutOptions{Abandon: true}),
-		"base over max":   failure.NewRetry(&failure.RetryOptions{Base: time.Minute, Max: time.Second}),
-		"budget over one": failure.NewRetry(&failure.RetryOptions{Budget: failure.NewBudget(&failure.BudgetOptions{Ratio: 1.1})}),
-		"budget NaN":      failure.NewRetry(&failure.RetryOptions{Budget: failure.NewBudget(&failure.BudgetOptions{PerSecond: nan})}),
-		"budget endless":  failure.NewRetry(&failure.RetryOptions{Budget: failure.NewBudget(&failure.BudgetOptions{PerSecond: 1e7})}),
-		"no fallback":     failure.NewFallback[int](nil, nil),
-		"no driver":       failure.NewSharedBreaker(nil, &failure.SharedOptions{Breaker: O{Name: "x"}}),
-		"no client":       failure.NewRedisBreaker(nil, &failure.SharedOptions{Breaker: O{Name: "x"}}),
+		"no time":           failure.NewTimeout(0, nil),
+		"negative time":     failure.NewTimeout(-time.Second, &failure.TimeoutOptions{Abandon: true}),
+		"base over max":     failure.NewRetry(&failure.RetryOptions{Base: time.Minute, Max: time.Second}),
+		"budget over one":   failure.NewRetry(&failure.RetryOptions{Budget: failure.NewBudget(&failure.BudgetOptions{Ratio: 1.1})}),
+		"budget NaN":        failure.NewRetry(&failure.RetryOptions{Budget: failure.NewBudget(&failure.BudgetOptions{PerSecond: nan})}),
+		"budget endless":    failure.NewRetry(&failure.RetryOptions{Budget: failure.NewBudget(&failure.BudgetOptions{PerSecond: 1e7})}),
+		"no fallback":       failure.NewFallback[int](nil, nil),
+		"no driver":         failure.NewSharedBreaker(nil, &failure.SharedOptions{Breaker: O{Name: "x"}}),
+		"nil Redis driver":  failure.NewSharedBreaker((*failure.RedisDriver)(nil), &failure.SharedOptions{Breaker: O{Name: "x"}}),
+		"nil memory driver": failure.NewSharedBreaker((*failure.MemoryDriver)(nil), &failure.SharedOptions{Breaker: O{Name: "x"}}),
+		"no client":         failure.NewRedisBreaker(nil, &failure.SharedOptions{Breaker: O{Name: "x"}}),
 	}
 	for name, o := range map[string]O{
 		"both rules off":    {Failures: -1, Ratio: -1},

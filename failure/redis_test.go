@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"strings"
 	"sync"
@@ -298,5 +299,47 @@ func TestCluster(t *testing.T) {
 	all := fleet(t, opts, c.Client(t), c.Client(t), c.Client(t))
 	for _, b := range all {
 		eventually(t, "it calls again", 5*time.Second, func() bool { _, err := try(t.Context(), b); return err == nil })
+	}
+}
+
+// Times without end wrap round to no past.
+func TestEndlessTimesInRedis(t *testing.T) {
+	const endless = math.MaxInt64
+	s := redistest.Start(t)
+	opts := options()
+	opts.Prefix, opts.Quorum, opts.Poll = s.Prefix(), 1, endless
+	opts.Breaker.OpenFor, opts.Breaker.ProbeTimeout = endless, endless
+	b := newRedis(t, s.Client(t), opts)
+	fail(t, b, 3)
+	eventually(t, "the fleet knows", 5*time.Second, func() bool { return s.Client(t).HGet(t.Context(), s.Prefix()+"{pay}", "open").Val() == "1" })
+	eventually(t, "and it is heard", 5*time.Second, func() bool { return b.Stats().Exchanged >= 2 })
+	if got := b.Stats(); got.State != failure.StateOpen || got.Live != 1 || got.Missed != 0 {
+		t.Errorf("Stats = %+v, want open and live", got)
+	}
+}
+
+// Commands that the user may not use leave no key without a time to live.
+func TestWeakUser(t *testing.T) {
+	s := redistest.StartServer(t)
+	admin, ctx := s.Client(t), t.Context()
+	for _, denied := range []string{"pexpire", "zremrangebyscore", "zcard", "zadd", "hset", "del", "zrem", "exists", "time", "publish", "subscribe"} {
+		if err := admin.Do(ctx, "ACL", "SETUSER", "weak", "reset", "on", ">secret-word", "~*", "&*", "+@all", "-"+denied).Err(); err != nil {
+			t.Fatal(err)
+		}
+		opts := s.Options()
+		opts.Username, opts.Password = "weak", "secret-word"
+		o := options()
+		o.Quorum, o.Breaker.OpenFor = 1, time.Minute
+		o.Breaker.Name = denied
+		b := newRedis(t, newClient(t, opts, s.Addr()), o)
+		fail(t, b, 3)
+		eventually(t, denied, 5*time.Second, func() bool { return b.Stats().Missed > 0 || b.Stats().Exchanged > 1 })
+		for _, key := range admin.Keys(ctx, "*").Val() {
+			if left := admin.PTTL(ctx, key).Val(); left == -1 {
+				t.Errorf("without %s %q has no time to live", denied, key)
+			}
+		}
+		_ = b.Close()
+		admin.FlushAll(ctx)
 	}
 }

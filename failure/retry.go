@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/go-transparency/transparency"
@@ -26,8 +27,9 @@ type RetryOptions struct {
 	Attempts int
 
 	// The wait before attempt n+1 is random, between zero and Base doubled n-1
-	// times, but at most Max. Zero means [DefaultBase] and [DefaultMax]; a
-	// negative Base means no wait, a negative Max no bound.
+	// times, but at most Max. Zero means [DefaultBase], and [DefaultMax] or
+	// Base if that is longer; a negative Base means no wait, a negative Max no
+	// bound.
 	Base, Max time.Duration
 
 	// MaxRetryAfter is the longest wait that is granted to a service which asks
@@ -77,6 +79,7 @@ func NewRetry(opts *RetryOptions) *Retry {
 	}
 	orDefault(&r.opts.Attempts, DefaultAttempts)
 	orDefault(&r.opts.MaxRetryAfter, DefaultMaxRetryAfter)
+	orDefault(&r.opts.Max, max(DefaultMax, r.opts.Base))
 	r.wait = backoff.Policy{Base: r.opts.Base, Max: r.opts.Max}
 	if r.opts.Budget == nil {
 		r.opts.Budget = NewBudget(nil)
@@ -136,7 +139,7 @@ func (r *Retry) next(ctx context.Context, n int, err error) (time.Duration, erro
 		if after > r.opts.MaxRetryAfter {
 			return 0, ErrNoTime
 		}
-		wait += after
+		wait += min(after, math.MaxInt64-wait)
 	}
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
 		return 0, ErrNoTime

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,6 +63,7 @@ func (o *SharedOptions) withDefaults() (SharedOptions, error) {
 	orDefault(&opts.Poll, DefaultPoll)
 	orDefault(&opts.Timeout, DefaultTimeout)
 	orDefault(&opts.Prefix, "breaker:")
+	opts.Poll, opts.Timeout = min(opts.Poll, forever), min(opts.Timeout, forever)
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -109,7 +111,7 @@ type SharedBreaker struct {
 // NewSharedBreaker returns a breaker shared through d.
 func NewSharedBreaker(d Driver, opts *SharedOptions) *SharedBreaker {
 	o, err := opts.withDefaults()
-	if d == nil {
+	if v := reflect.ValueOf(d); d == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		err = errors.Join(err, invalid("the driver is nil"))
 	}
 	s := &SharedBreaker{driver: d, opts: o, id: newInstance()}

@@ -27,6 +27,7 @@ type TimeoutOptions struct {
 // deadline of its context. It does not change and may be shared.
 type Timeout struct {
 	limit   time.Duration
+	over    error // the cause of its deadline, and of no other's
 	abandon bool
 	logger  *slog.Logger
 }
@@ -35,7 +36,7 @@ type Timeout struct {
 // of every call, wrapping
 // [github.com/go-transparency/transparency.ErrInvalid].
 func NewTimeout(limit time.Duration, opts *TimeoutOptions) *Timeout {
-	t := &Timeout{limit: limit, logger: slog.New(slog.DiscardHandler)}
+	t := &Timeout{limit: limit, over: fmt.Errorf("%w after %v", ErrTimeout, limit), logger: slog.New(slog.DiscardHandler)}
 	if opts != nil {
 		t.abandon = opts.Abandon
 		if opts.Logger != nil {
@@ -58,20 +59,20 @@ func (t *Timeout) Do(ctx context.Context, next Next) (any, error) {
 	if t.limit <= 0 {
 		return nil, failed("timeout", "", invalid("the limit is %v", t.limit))
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, t.limit, ErrTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, t.limit, t.over)
 	defer cancel()
 	if t.abandon {
 		return t.race(ctx, next)
 	}
 	result, err := next(ctx)
-	if err != nil && context.Cause(ctx) == ErrTimeout { //nolint:errorlint // the very one
+	if err != nil && context.Cause(ctx) == t.over { //nolint:errorlint // the very one
 		err = t.error(err)
 	}
 	return result, err
 }
 
 func (t *Timeout) error(last error) error {
-	return &Error{Policy: "timeout", Reason: fmt.Errorf("%w after %v", ErrTimeout, t.limit), Last: last}
+	return &Error{Policy: "timeout", Reason: t.over, Last: last}
 }
 
 // ending is how a call in another goroutine ended.
@@ -112,7 +113,7 @@ func (t *Timeout) race(ctx context.Context, next Next) (any, error) {
 		case e = <-finished:
 		default:
 			err := fmt.Errorf("%w: the call goes on", transparency.ErrUncertain)
-			if context.Cause(ctx) == ErrTimeout { //nolint:errorlint // the very one
+			if context.Cause(ctx) == t.over { //nolint:errorlint // the very one
 				return nil, t.error(err)
 			}
 			return nil, &Error{Policy: "timeout", Reason: ended(ctx), Last: err}
@@ -123,7 +124,7 @@ func (t *Timeout) race(ctx context.Context, next Next) (any, error) {
 		panic(e.panicked)
 	case !e.returned:
 		runtime.Goexit()
-	case e.err != nil && context.Cause(ctx) == ErrTimeout: //nolint:errorlint // the very one
+	case e.err != nil && context.Cause(ctx) == t.over: //nolint:errorlint // the very one
 		return e.result, t.error(e.err)
 	}
 	return e.result, e.err
