@@ -73,6 +73,9 @@ func (p *Pool[C]) attempt(ctx context.Context, n *node[C], role Role, timeout ti
 	class, err, sent := ClassUnknown, out.err, true
 	if !left {
 		class = p.backend.Classify(err, role)
+		if class == classAborted {
+			class = p.aborted(actx, n, role)
+		}
 		sent = class == ClassUnknown || class == ClassApp
 	}
 	timeUp := left || isContext(err) || isTimeout(err)
@@ -92,6 +95,21 @@ func (p *Pool[C]) attempt(ctx context.Context, n *node[C], role Role, timeout ti
 	}
 	p.blame(n, gen, class, err, took, now)
 	return verdict{Attempt{n.Name, class, err, took}, sent}
+}
+
+// aborted says what may be concluded from a transaction that node n refused. At
+// a replica it may have written. At the primary it was its own fault, unless
+// the node is found not to be the primary any more.
+func (p *Pool[C]) aborted(ctx context.Context, n *node[C], role Role) Class {
+	if role == RoleReplica {
+		return ClassMisrouted
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.opts.ProbeTimeout+100*time.Millisecond)
+	defer cancel()
+	if p.refresh(ctx, n) == nil && p.view.Load().primary != n {
+		return ClassMisrouted
+	}
+	return ClassApp
 }
 
 // bounded is WithTimeout, if there is one.

@@ -20,7 +20,8 @@ import (
 type Backend[C any] interface {
 	// Probe asks the node what it is, and whether it can serve. It returns
 	// soon after ctx ends. An error that [Backend.Classify] puts in ClassDown,
-	// ClassUnknown or ClassDenied means that the node cannot be used, one in
+	// ClassUnknown or ClassDenied means that the node cannot be used, and so
+	// does one that matches ErrDenied of the root package; one in
 	// ClassOverload says nothing, and any other that it cannot be used yet.
 	Probe(ctx context.Context, n Node[C]) (Status, error)
 
@@ -120,11 +121,15 @@ const (
 	// ClassDenied: the node refused the client for who it is. The call goes to
 	// another node, and this one is looked at.
 	ClassDenied
+
+	// classAborted: a transaction was refused, and nothing was executed. Why
+	// is not known: it can be for the node's role, or for what was asked.
+	classAborted
 )
 
 // String returns the name of the class in lower case.
 func (c Class) String() string {
-	return name(int(c), "lost", "answer", "caller left", "misrouted", "not ready", "overloaded", "down", "denied")
+	return name(int(c), "lost", "answer", "caller left", "misrouted", "not ready", "overloaded", "down", "denied", "aborted")
 }
 
 func name(i int, names ...string) string {

@@ -23,6 +23,9 @@ func (p *Pool[C]) Changes(ctx context.Context) iter.Seq[Change] {
 	start := p.last
 	p.mu.Unlock()
 	return func(yield func(Change) bool) {
+		if start == nil {
+			return // the pool was not made by New
+		}
 		for l := start; ; {
 			select {
 			case <-l.done:

@@ -76,6 +76,10 @@
 //     sent to it by others. This pool stops sending within a probe of the promotion;
 //     what was accepted there before is lost. The servers must prevent it
 //     (min-replicas-to-write).
+//   - That a promotion is told from a replica which restarts as a primary, out
+//     of its own file and without configuration: its history branched from
+//     the primary's too, and it is taken for the new one. Configure replicas so
+//     that they start as replicas.
 //   - That fn has stopped when a call returns early. Its context has ended.
 //   - That a Read's callback runs once.
 //
@@ -96,6 +100,13 @@
 // write is certain not to have been: [ErrMaybeExecuted] then takes the place
 // of ErrUnavailable. A Warn line says so. PoolSize should be no less than the
 // node's share of MaxConcurrent, which by default is 48 for all.
+//
+// A transaction that fails with EXECABORT was not executed, and Redis does not
+// always say why. At a replica it is taken for one that writes, and made once
+// at the primary; at the primary its error is returned, unless the roles turn
+// out to have changed. In a pipeline that is no transaction, commands before
+// one that was refused, as with READONLY or OOM, have been executed: the
+// callback is to say so, by an error that wraps ErrUncertain.
 //
 // [RedisOptions.StaticRoles] takes the roles as given, for servers that know no
 // replication, as an embedded one. Cluster is not for this package: its client

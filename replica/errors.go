@@ -60,10 +60,12 @@ type AttemptsError struct {
 // not tried last.
 func (e *AttemptsError) Error() string {
 	var b strings.Builder
-	if !errors.Is(e.Reason, e.Class) {
+	if e.Class != nil && !errors.Is(e.Reason, e.Class) {
 		fmt.Fprintf(&b, "%v: ", e.Class)
 	}
-	b.WriteString(e.Reason.Error())
+	if e.Reason != nil {
+		b.WriteString(e.Reason.Error())
+	}
 	for i, a := range e.Attempts {
 		sep := "; "
 		if i == 0 {

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/go-transparency/transparency"
 )
 
 // MemoryOptions configures a [MemoryCluster]. Nil is fine.
@@ -146,10 +148,13 @@ func (c *MemoryCluster) Probe(ctx context.Context, n Node[*MemoryNode]) (Status,
 	return s, err
 }
 
-// Classify implements [Backend].
+// Classify implements [Backend]. An error that matches ErrUncertain of the root
+// package is ClassUnknown, whatever else it holds.
 func (c *MemoryCluster) Classify(err error, _ Role) Class {
 	var fault *memoryError
 	switch {
+	case errors.Is(err, transparency.ErrUncertain):
+		return ClassUnknown
 	case errors.As(err, &fault):
 		return fault.class
 	case isContext(err):

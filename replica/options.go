@@ -2,6 +2,7 @@ package replica
 
 import (
 	"log/slog"
+	"math"
 	"time"
 )
 
@@ -58,6 +59,9 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// longest stands for all that is longer than a process lives.
+const longest = math.MaxInt64 / 2
+
 // withDefaults returns a copy, and why it can never work.
 func (o *Options) withDefaults() (Options, error) {
 	var opts Options
@@ -72,6 +76,9 @@ func (o *Options) withDefaults() (Options, error) {
 	setDefault(&opts.MaxLinkDown, DefaultMaxLinkDown)
 	setDefault(&opts.PrimaryShare, DefaultPrimaryShare)
 	opts.Attempts = max(opts.Attempts, 1)
+	// Sums of them, and parts, are not to overflow.
+	opts.ProbeInterval = min(opts.ProbeInterval, longest)
+	opts.ProbeTimeout = min(opts.ProbeTimeout, longest)
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}

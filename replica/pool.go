@@ -141,15 +141,17 @@ func (p *Pool[C]) start() bool {
 }
 
 // Close ends the pool: calls get [ErrClosed], also those under way, with
-// [ErrMaybeExecuted] where that is so, and the probes end. It returns when all that the pool started has ended, except
-// callbacks that run on although their contexts have ended; Stats counts
-// those. The clients stay open. Closing again waits likewise. The error is
-// always nil.
+// [ErrMaybeExecuted] where that is so, and the probes end. It returns when all
+// that the pool started has ended, except callbacks that run on although their
+// contexts have ended; Stats counts those. The clients stay open. Closing again
+// waits likewise. The error is always nil.
 func (p *Pool[C]) Close() error {
 	p.mu.Lock()
 	p.phase.Store(closed)
 	p.mu.Unlock()
-	p.cancel()
+	if p.cancel != nil { // made by New
+		p.cancel()
+	}
 	p.tasks.Wait()
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/go-transparency/transparency"
 )
 
 // watch probes one node until the pool is closed. Every node has a goroutine
@@ -49,6 +51,9 @@ func (p *Pool[C]) learn(n *node[C], began time.Duration, status Status, err erro
 	class := ClassApp
 	if err != nil {
 		class = p.backend.Classify(err, n.Role)
+		if errors.Is(err, transparency.ErrDenied) {
+			class = ClassDenied // an answer to a call, but not to a probe
+		}
 		if isContext(err) {
 			class = ClassUnknown
 			err = fmt.Errorf("no answer to a probe within %v", p.opts.ProbeTimeout)

@@ -57,8 +57,11 @@ func (p *Pool[C]) Read(ctx context.Context, opts *ReadOptions, fn func(ctx conte
 
 // check says why a call cannot begin, and starts the probes if it is the first.
 func (p *Pool[C]) check(ctx context.Context, noFn bool) error {
-	if noFn {
+	switch {
+	case noFn:
 		return invalid("the callback is nil")
+	case len(p.nodes) == 0:
+		return invalid("the pool was not made by New")
 	}
 	if err := ctx.Err(); err != nil {
 		return err

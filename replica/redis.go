@@ -32,16 +32,16 @@ type RedisOptions struct {
 type RedisBackend struct {
 	static  bool
 	logger  *slog.Logger
-	gate    *rediskit.Gate
-	known   sync.Map    // of clients whose options were looked at
+	gates   sync.Map    // of each client, for probes
 	resends atomic.Bool // a client sends commands again by itself
 }
 
 var _ Backend[*redis.Client] = (*RedisBackend)(nil)
 
-// maxProbes bounds the probes that are under way, those that were left behind
-// included. It leaves room below rediskit.Limit for [DefaultMaxConcurrent].
-const maxProbes = 16
+// maxProbes bounds the probes of one node that are under way, those that were
+// left behind included. Nodes share no bound, so that those that hang keep no
+// probe from the others.
+const maxProbes = 4
 
 // NewRedisBackend returns a backend for [New]. It does no I/O.
 func NewRedisBackend(opts *RedisOptions) *RedisBackend {
@@ -49,20 +49,20 @@ func NewRedisBackend(opts *RedisOptions) *RedisBackend {
 	if opts != nil {
 		o = *opts
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	return &RedisBackend{static: o.StaticRoles, logger: o.Logger, gate: rediskit.NewGateOf(maxProbes, -1)}
+	return &RedisBackend{static: o.StaticRoles, logger: o.Logger}
 }
 
 // Probe implements [Backend]: PING, which a server refuses that cannot serve,
 // and INFO replication, in one round trip.
 func (b *RedisBackend) Probe(ctx context.Context, n Node[*redis.Client]) (Status, error) {
-	b.look(n)
+	if err := rediskit.CheckClient(n.Client); err != nil {
+		return Status{}, err
+	}
+	gate := b.look(n)
 	if b.static && n.Role == RoleUnknown {
 		return Status{}, invalid("static roles, and node %q has none", n.Name)
 	}
-	return rediskit.Do(ctx, b.gate, rediskit.Reads, func(ctx context.Context) (Status, error) {
+	return rediskit.Do(ctx, gate, rediskit.Reads, func(ctx context.Context) (Status, error) {
 		pipe := n.Client.Pipeline()
 		pipe.Ping(ctx)
 		var info *redis.StringCmd
@@ -79,21 +79,30 @@ func (b *RedisBackend) Probe(ctx context.Context, n Node[*redis.Client]) (Status
 	}, nil)
 }
 
-// look looks at a client's options, once.
-func (b *RedisBackend) look(n Node[*redis.Client]) {
-	if _, seen := b.known.LoadOrStore(n.Client, true); seen {
-		return
+// look returns the gate of a client, whose options it looks at the first time.
+func (b *RedisBackend) look(n Node[*redis.Client]) *rediskit.Gate {
+	if gate, seen := b.gates.Load(n.Client); seen {
+		return gate.(*rediskit.Gate)
 	}
-	rediskit.WarnOptions(b.logger, n.Client)
 	if n.Client.Options().MaxRetries > 0 {
 		b.resends.Store(true)
-		b.logger.Warn("the redis client's MaxRetries is not -1: it may send a write several times by itself", "node", n.Name)
 	}
+	gate, seen := b.gates.LoadOrStore(n.Client, rediskit.NewGateOf(maxProbes, -1))
+	if !seen && b.logger != nil {
+		rediskit.WarnOptions(b.logger, n.Client)
+		if n.Client.Options().MaxRetries > 0 {
+			b.logger.Warn("the redis client's MaxRetries is not -1: it may send a write several times by itself", "node", n.Name)
+		}
+	}
+	return gate.(*rediskit.Gate)
 }
 
 // Redact returns err without what the server quoted, which can be keys or
 // user names.
 func (b *RedisBackend) Redact(err error) error {
+	if err == nil {
+		return nil
+	}
 	text := rediskit.Classify(rediskit.Reads, err).Error()
 	for _, class := range [...]error{transparency.ErrUnavailable, transparency.ErrDenied, transparency.ErrInvalid} {
 		text = strings.TrimPrefix(text, class.Error()+": ")
@@ -102,15 +111,18 @@ func (b *RedisBackend) Redact(err error) error {
 }
 
 // Classify implements [Backend]. An error that is neither a reply of Redis nor
-// of the connection is the callback's own: ClassApp.
+// of the connection is the callback's own: ClassApp. One that matches
+// ErrUncertain of the root package is ClassUnknown, whatever else it holds.
 func (b *RedisBackend) Classify(err error, role Role) Class {
 	var reply redis.Error
 	switch {
+	case errors.Is(err, transparency.ErrUncertain):
+		return ClassUnknown
 	case errors.Is(err, redis.Nil), errors.Is(err, redis.TxFailedErr):
 		return ClassApp
 	case errors.As(err, &reply):
 		return replyClass(reply.Error())
-	case isContext(err), errors.Is(err, transparency.ErrUncertain):
+	case isContext(err):
 		return ClassUnknown
 	}
 	sorted := rediskit.Classify(rediskit.Writes, err)
@@ -161,6 +173,12 @@ func replyClass(text string) Class {
 	word, rest, _ := strings.Cut(text, " ")
 	if class, ok := replyClasses[word]; ok {
 		return class
+	}
+	if word == "EXECABORT" {
+		if _, why, ok := strings.Cut(rest, "because of: "); ok {
+			return replyClass(why) // EXEC itself was refused
+		}
+		return classAborted // a command before it was, and the reply says not why
 	}
 	if word == "ERR" {
 		switch {

@@ -80,7 +80,12 @@ func TestRedisClassify(t *testing.T) {
 		{reply("WRONGTYPE Operation against a key holding the wrong kind of value"), ClassApp},
 		{reply("ERR syntax error"), ClassApp},
 		{reply("NOPERM this user has no permissions to run the 'get' command"), ClassApp},
-		{reply("EXECABORT Transaction discarded because of previous errors."), ClassApp},
+		{reply("EXECABORT Transaction discarded because of previous errors."), classAborted},
+		{reply("EXECABORT Transaction discarded because of: READONLY You can't write against a read only replica."), ClassMisrouted},
+		{reply("EXECABORT Transaction discarded because of: OOM command not allowed"), ClassOverload},
+		{reply("EXECABORT Transaction discarded because of: NOPERM this user"), ClassApp},
+		{fmt.Errorf("%w: half done: %w", transparency.ErrUncertain, reply("READONLY You can't write")), ClassUnknown},
+		{fmt.Errorf("%w: half done: %w", transparency.ErrUncertain, dial), ClassUnknown},
 		{context.Canceled, ClassUnknown},
 		{context.DeadlineExceeded, ClassUnknown},
 		{reply("READONLY You can't write against a read only replica."), ClassMisrouted},
@@ -134,5 +139,8 @@ func TestRedisRedact(t *testing.T) {
 	got := NewRedisBackend(nil).Redact(err)
 	if strings.Contains(got.Error(), "hunter2") || strings.HasPrefix(got.Error(), "denied") {
 		t.Errorf("Redact = %q", got)
+	}
+	if got := NewRedisBackend(nil).Redact(nil); got != nil {
+		t.Errorf("Redact(nil) = %v", got)
 	}
 }

@@ -218,6 +218,28 @@ func TestRedisRP38PausedPrimaryResumes(t *testing.T) {
 	}
 }
 
+// A replica that restarts as a primary looks like one that was promoted. The
+// package page says so; this test shows it.
+func TestRedisReplicaThatRestartsAsPrimary(t *testing.T) {
+	c := startRedis(t, 1)
+	p := c.pool(t, &replica.Options{ProbeInterval: 50 * time.Millisecond})
+	warm(t, p)
+	if err := c.admin["b"].Save(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	c.servers["b"].Kill()
+	c.servers["b"].Restart(t)
+	eventually(t, "it says that it is a primary", 5*time.Second, func() bool { return stateOf(t, p, "b").Role == replica.RolePrimary })
+	var at string
+	err := p.Write(t.Context(), nil, func(ctx context.Context, cl *redis.Client) error {
+		at = cl.Options().Addr
+		return incr(ctx, cl)
+	})
+	if b := c.servers["b"].Addr(); err != nil || at != b {
+		t.Errorf("Write = %v at %s, want it at %s: the package page says so", err, at, b)
+	}
+}
+
 func TestRedisRP43MasterDown(t *testing.T) {
 	c := startRedis(t, 2)
 	if err := c.admin["b"].ConfigSet(t.Context(), "replica-serve-stale-data", "no").Err(); err != nil {
@@ -260,6 +282,28 @@ func TestRedisDenied(t *testing.T) {
 		}
 		_, err = whereRedis(t.Context(), p, nil)
 		wantErr(t, "Read with "+name, err, replica.ErrNoReplica, transparency.ErrDenied)
+		_ = client.Close()
+	}
+}
+
+// A user who may not ask a server what it is.
+func TestRedisProbeDenied(t *testing.T) {
+	s := redistest.StartServer(t)
+	for _, command := range []string{"ping", "info"} {
+		if err := s.Client(t).Do(t.Context(), "acl", "setuser", "hunter2", "reset", "on", "nopass", "~*", "+@all", "-"+command).Err(); err != nil {
+			t.Fatal(err)
+		}
+		opts := s.Options()
+		opts.Username, opts.Password = "hunter2", "any"
+		client := redis.NewClient(opts)
+		p := newPool(t, replica.NewRedisBackend(nil), []replica.Node[*redis.Client]{{Name: "a", Client: client}}, nil)
+		err := p.Write(t.Context(), nil, incr)
+		wantErr(t, "Write without "+command, err, replica.ErrNoPrimary, transparency.ErrDenied)
+		_, err = whereRedis(t.Context(), p, nil)
+		wantErr(t, "Read without "+command, err, replica.ErrNoReplica, transparency.ErrDenied)
+		if transparency.Retryable(err) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("Read without %s = %v, want it not worth another try, and no user name", command, err)
+		}
 		_ = client.Close()
 	}
 }

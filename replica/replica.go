@@ -17,6 +17,12 @@ import (
 // it, and it runs on by itself: what it captured must not be touched by the
 // caller then; [Query] hands results over by value. The context of a
 // callback that was left behind has ended before fn is called again.
+//
+// What fn returns is taken for what became of all that it did. One that was
+// answered and then fails is to return an error that wraps ErrUncertain of the
+// root package, or to send what belongs together in one transaction. And fn is
+// to talk to its node alone: a network error of anything else looks like one
+// of the node.
 type ReplicaPool[C any] interface {
 	// Read calls fn with the client of a replica. When the node fails, fn is
 	// called again with another, at most [ReadOptions.Attempts] different ones,
