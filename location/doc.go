@@ -113,7 +113,8 @@
 // is one call, and a look whose version has not changed brings no endpoints.
 // list.lua writes nothing, so that who only looks needs no right to write;
 // only sending it takes the scripting commands, and SUBSCRIBE on Pnews, without
-// which changes are polled for.
+// which changes are polled for. Where memory is full nobody new is registered;
+// who is registered stays.
 //
 // The client should have ContextTimeoutEnabled set, or a command whose caller
 // has gone keeps its connection until ReadTimeout; a Warn line says so. Its

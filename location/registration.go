@@ -142,7 +142,7 @@ func (g *Registration) beat() error {
 		// Never a takeover: who has the id now came later.
 		err = g.r.driver.Register(ctx, g.service, g.instance(), false)
 	}
-	err = ours(ctx, err)
+	err = changed(ours(ctx, err))
 	g.r.countBeat(again, err)
 	switch {
 	case g.ctx.Err() != nil:
@@ -328,7 +328,7 @@ func (g *Registration) deregister(ctx context.Context) error {
 	if nothing {
 		return nil
 	}
-	err := g.r.driver.Deregister(ctx, g.service, g.instance())
+	err := changed(g.r.driver.Deregister(ctx, g.service, g.instance()))
 	if err == nil {
 		g.mu.Lock()
 		g.released = true

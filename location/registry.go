@@ -233,7 +233,7 @@ func (r *Registry) register(ctx context.Context, name string, in Instance) (sent
 	left := false // something may be
 	for n := 0; ; n++ {
 		sent = time.Now()
-		err = r.driver.Register(attempt, name, in, r.opts.Takeover)
+		err = changed(r.driver.Register(attempt, name, in, r.opts.Takeover))
 		if err == nil && attempt.Err() == nil {
 			return sent, nil
 		}

@@ -182,7 +182,20 @@ func (v *view) unanswered() {
 const askAgain = time.Second
 
 // classed returns an error of a look with a class: nothing was changed.
-func classed(err error) error {
+func classed(err error) error { return classedAs(transparency.ErrUnavailable, err) }
+
+// changed returns an error of a call that changes something with a class,
+// unless it is an answer, or just that of a context.
+func changed(err error) error {
+	for _, answer := range [...]error{nil, ErrInstanceConflict, ErrLost, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, answer) {
+			return err
+		}
+	}
+	return classedAs(transparency.ErrUncertain, err)
+}
+
+func classedAs(class, err error) error {
 	for _, class := range [...]error{
 		transparency.ErrUnavailable, transparency.ErrUncertain, transparency.ErrRejected,
 		transparency.ErrDenied, transparency.ErrInvalid,
@@ -191,7 +204,7 @@ func classed(err error) error {
 			return err
 		}
 	}
-	return fmt.Errorf("%w: %w", transparency.ErrUnavailable, err)
+	return fmt.Errorf("%w: %w", class, err)
 }
 
 // ours returns an error of a call that the Registry made for itself, with ctx.

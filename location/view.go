@@ -114,7 +114,9 @@ func (r *Registry) apply(v *view, l Listing, err error, asked time.Time) {
 	if l.Same {
 		l.Version = v.listing.Version
 	} else {
-		r.stats.Broken += uint64(l.Broken)
+		if l.Broken > 0 {
+			r.stats.Broken += uint64(l.Broken)
+		}
 		if v.live, err = arrange(l.Endpoints); err != nil {
 			v.failure, v.failed = classed(err), time.Now()
 			l.Version = ""

@@ -1,0 +1,45 @@
+package location_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/go-transparency/transparency"
+	"github.com/go-transparency/transparency/location"
+)
+
+// failing is a driver whose errors have no class.
+type failing struct {
+	*location.MemoryDriver
+	err error
+}
+
+func (d *failing) Register(ctx context.Context, service string, in location.Instance, takeover bool) error {
+	return errors.Join(d.MemoryDriver.Register(ctx, service, in, takeover), d.err)
+}
+
+func (d *failing) Deregister(context.Context, string, location.Instance) error { return d.err }
+
+func (d *failing) List(context.Context, string, string) (location.Listing, error) {
+	return location.Listing{}, d.err
+}
+
+// An error of a driver that says nothing of the outcome gets the class that
+// promises least.
+func TestDriverErrorWithoutClass(t *testing.T) {
+	trouble := errors.New("trouble")
+	d := &failing{MemoryDriver: location.NewMemoryDriver()}
+	r := location.NewRegistry(d, nil)
+	defer r.Close()
+	g := mustRegister(t, r, at("h1"))
+	d.err = trouble
+	wantErr(t, "Deregister", g.Deregister(t.Context()), trouble, transparency.ErrUncertain)
+	_, err := r.Resolve(t.Context(), service)
+	wantErr(t, "Resolve", err, trouble, transparency.ErrUnavailable)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err = r.Register(ctx, service, at("h2"))
+	wantErr(t, "Register", err, trouble, transparency.ErrUncertain, context.DeadlineExceeded)
+}
