@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -57,6 +58,7 @@ func Watch(ctx context.Context, l Locator, service string) iter.Seq2[Snapshot, e
 
 // jittered returns from two thirds to five thirds of a mean: 2 to 5 s for 3 s.
 func jittered(mean time.Duration) time.Duration {
+	mean = min(mean, math.MaxInt64/2)
 	return mean*2/3 + rand.N(mean+1)
 }
 
