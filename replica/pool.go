@@ -49,7 +49,9 @@ type counts struct {
 // that can serve it has answered. A node that is down is no reason to fail. An
 // empty list, two nodes with one name or one client, a nil client, a list in
 // which every node is given as a replica, and options that make no sense are,
-// with [github.com/go-transparency/transparency.ErrInvalid].
+// with [github.com/go-transparency/transparency.ErrInvalid]. That two clients
+// are of one server is not seen here: if it is the primary, writes get
+// [ErrAmbiguousPrimary].
 func New[C any](backend Backend[C], nodes []Node[C], opts *Options) (*Pool[C], error) {
 	o, err := opts.withDefaults()
 	if err == nil && isNil(backend) {

@@ -218,6 +218,20 @@ func TestRedisRP38PausedPrimaryResumes(t *testing.T) {
 	}
 }
 
+// One server under two names would get twice its share, and as the primary is
+// not believed.
+func TestRedisOneServerTwice(t *testing.T) {
+	s := redistest.StartServer(t)
+	p := newPool(t, replica.NewRedisBackend(nil), []replica.Node[*redis.Client]{
+		{Name: "a", Client: s.Client(t)}, {Name: "b", Client: s.Client(t)},
+	}, nil)
+	warm(t, p)
+	wantErr(t, "Write", p.Write(t.Context(), nil, incr), replica.ErrAmbiguousPrimary, transparency.ErrUnavailable)
+	if n, err := s.Client(t).Exists(t.Context(), "count").Result(); n != 0 || err != nil {
+		t.Errorf("count exists: %d, %v, want nothing written", n, err)
+	}
+}
+
 // A replica that restarts as a primary looks like one that was promoted. The
 // package page says so; this test shows it.
 func TestRedisReplicaThatRestartsAsPrimary(t *testing.T) {
