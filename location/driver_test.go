@@ -43,3 +43,19 @@ func TestDriverErrorWithoutClass(t *testing.T) {
 	_, err = r.Register(ctx, service, at("h2"))
 	wantErr(t, "Register", err, trouble, transparency.ErrUncertain, context.DeadlineExceeded)
 }
+
+// LO-28: a snapshot has one endpoint for each place. Who comes back under
+// another id, while the lease of the former self lasts, does not wait for its
+// end.
+func TestWaitVisibleAtOnePlace(t *testing.T) {
+	r := location.NewMemory(nil)
+	defer r.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	for range 3 {
+		g := mustRegister(t, r, location.Endpoint{Host: "h1", Port: 80})
+		if err := g.WaitVisible(ctx); err != nil {
+			t.Errorf("WaitVisible error = %v, want nil", err)
+		}
+	}
+}

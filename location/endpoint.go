@@ -86,6 +86,10 @@ func (e Endpoint) equal(o Endpoint) bool {
 	return meta && equalFields(e, o)
 }
 
+func (e Endpoint) samePlace(o Endpoint) bool {
+	return e.Scheme == o.Scheme && e.Host == o.Host && e.Port == o.Port
+}
+
 func equalFields(e, o Endpoint) bool {
 	return e.ID == o.ID && e.Scheme == o.Scheme && e.Host == o.Host && e.Port == o.Port &&
 		e.Zone == o.Zone && e.Priority == o.Priority && e.Weight == o.Weight

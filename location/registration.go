@@ -277,7 +277,8 @@ func (g *Registration) Changes(ctx context.Context) iter.Seq[Change] {
 	}
 }
 
-// WaitVisible returns nil when a look into the registry finds the instance. It
+// WaitVisible returns nil when a look into the registry finds the instance, or
+// another at the same place, such as the former self of one that crashed. It
 // returns the error of ctx when that ends first, and that of the registration
 // when it ends. Those who watch the service elsewhere see the instance within
 // their poll interval.
@@ -289,7 +290,7 @@ func (g *Registration) WaitVisible(ctx context.Context) error {
 	for s, err := range g.r.Watch(watch, g.service) {
 		last = err
 		for _, e := range s.endpoints {
-			if e.ID == g.endpoint.ID && !s.stale {
+			if !s.stale && (e.ID == g.endpoint.ID || e.samePlace(g.endpoint)) {
 				return nil
 			}
 		}

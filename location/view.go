@@ -165,7 +165,7 @@ func without(all, those []Endpoint) []Endpoint {
 next:
 	for _, e := range all {
 		for _, o := range those {
-			if e.ID == o.ID || e.Scheme == o.Scheme && e.Host == o.Host && e.Port == o.Port {
+			if e.ID == o.ID || e.samePlace(o) {
 				continue next
 			}
 		}
