@@ -58,7 +58,8 @@
 // Of a [Retry]: what may have had an effect is not repeated unless Idempotent;
 // the budget is charged when an attempt is scheduled, and the first attempt
 // never; it never waits for what cannot come before the deadline; the last real
-// error is in its error.
+// error is in its error, and so is that an earlier attempt may have had an
+// effect.
 //
 // Not promised:
 //
@@ -97,7 +98,8 @@
 // MaxRetries do not matter: what changes something is sent once. One command
 // of a breaker is under way at a time, and it has one subscription. Redis 6.2
 // or newer is needed, with TIME, PUBLISH and the scripting commands allowed, and
-// the channels P*:wake.
+// the channels P*:wake. Under a user that may not PEXPIRE nothing is written
+// (before Redis 7.0, which cannot tell, a key may stay).
 //
 // # Errors
 //

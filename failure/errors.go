@@ -40,8 +40,9 @@ type Error struct {
 	Policy string
 	// Name is the policy's name, where it has one.
 	Name string
-	// Reason is one of the errors above, or how the context ended the call, or
-	// why a Fallback had no answer.
+	// Reason is one of the errors above, or how the context ended the call,
+	// why a Fallback had no answer, or why the last attempt of a Retry was
+	// none.
 	Reason error
 	// Attempts is how many attempts a Retry made, and else zero.
 	Attempts int
@@ -86,12 +87,13 @@ func (e *Error) Unwrap() []error {
 	return both
 }
 
-// RetryAfter returns After, or if that is not known what Last asks for.
+// RetryAfter returns After, or if that is not known the longer of what Reason
+// and Last ask for.
 func (e *Error) RetryAfter() time.Duration {
 	if e.After > 0 {
 		return e.After
 	}
-	return RetryAfter(e.Last)
+	return max(RetryAfter(e.Reason), RetryAfter(e.Last))
 }
 
 // RetryAfter returns how long err asks to wait before the call is made again:

@@ -113,3 +113,79 @@ func TestLongBase(t *testing.T) {
 		}
 	})
 }
+
+// A breaker that opens under the attempts does not hide what opened it.
+func TestRetryKeepsLastErrorBehindBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, last := range []error{errDown, transparency.ErrUncertain} {
+			r := failure.NewRetry(&failure.RetryOptions{Idempotent: true, Attempts: 5, Budget: plenty()})
+			b := failure.NewLocalBreaker(&failure.BreakerOptions{Failures: 2})
+			_, err := failure.Call(t.Context(), func(context.Context) (int, error) { return 0, last }, r, b)
+			if !errors.Is(err, failure.ErrOpen) || !errors.Is(err, last) || transparency.Retryable(err) {
+				t.Errorf("Call error = %v, want ErrOpen and %v", err, last)
+			}
+			if after := failure.RetryAfter(err); after <= 0 || after > 5*time.Second {
+				t.Errorf("RetryAfter = %v, want what the breaker said", after)
+			}
+		}
+	})
+}
+
+// An attempt that had no effect does not make one undone that may have had.
+func TestRetryKeepsDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		no := errors.New("an answer")
+		for _, last := range []error{errDown, transparency.ErrDenied, transparency.ErrInvalid, failure.ErrOpen} {
+			r := failure.NewRetry(&failure.RetryOptions{Idempotent: true, Attempts: 3, Budget: plenty()})
+			_, err := try(t.Context(), r, transparency.ErrUncertain, errDown, last)
+			if !errors.Is(err, transparency.ErrUncertain) || !errors.Is(err, last) {
+				t.Errorf("Call error = %v, want %v, and that the outcome is unknown", err, last)
+			}
+		}
+		r := failure.NewRetry(&failure.RetryOptions{Idempotent: true, Budget: plenty()})
+		if _, err := try(t.Context(), r, transparency.ErrUncertain, no); err != no {
+			t.Errorf("Call error = %v, want the answer as it was", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		calls := 0
+		_, err := failure.Call(ctx, func(ctx context.Context) (int, error) {
+			if calls++; calls == 3 {
+				cancel()
+				return 0, ctx.Err()
+			}
+			return 0, []error{transparency.ErrUncertain, errDown}[calls-1]
+		}, r)
+		if !errors.Is(err, transparency.ErrUncertain) || !errors.Is(err, context.Canceled) {
+			t.Errorf("Call error = %v, want the context's, and that the outcome is unknown", err)
+		}
+	})
+}
+
+// A Classify that panics costs no place of a probe.
+func TestPanicInClassify(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := failure.NewLocalBreaker(&failure.BreakerOptions{Failures: 1, Classify: func(_ context.Context, err error) failure.Outcome {
+			if err == io.EOF {
+				panic("classify")
+			}
+			return failure.Failed
+		}})
+		fail(t, b, 1)
+		time.Sleep(5 * time.Second)
+		p, err := b.Allow(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic is lost")
+				}
+			}()
+			p.Done(io.EOF)
+		}()
+		if _, err := try(t.Context(), b); err != nil || b.State() != failure.StateClosed {
+			t.Errorf("Call error = %v, and the breaker is %v, want a probe that closed it", err, b.State())
+		}
+	})
+}

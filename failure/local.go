@@ -94,9 +94,12 @@ type twoStep struct {
 }
 
 func (s *twoStep) Done(err error) {
-	if s.ended.CompareAndSwap(false, true) {
-		s.b.end(&s.permit, s.b.judge(s.ctx, &s.permit, err))
+	if !s.ended.CompareAndSwap(false, true) {
+		return
 	}
+	o := Ignored // if Classify panics
+	defer func() { s.b.end(&s.permit, o) }()
+	o = s.b.judge(s.ctx, &s.permit, err)
 }
 
 // judge returns what a call that ended with err says.

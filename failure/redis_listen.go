@@ -2,66 +2,14 @@ package failure
 
 import (
 	"context"
-	"errors"
-	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/go-transparency/transparency/internal/rediskit"
 )
-
-// heartbeat is how often a silent subscription is asked whether it lives.
-const heartbeat = 3 * time.Second
 
 // Listen implements [Driver].
 func (d *RedisDriver) Listen(ctx context.Context, name string, wake func()) error {
 	if d.err != nil {
 		return failed("listen", name, d.err)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	sub := d.client.Subscribe(ctx, d.channel(name))
-	heard := make(chan struct{}, 1)
-	beaten := make(chan struct{})
-	go func() { // ends the subscription, and with it the loop below
-		defer close(beaten)
-		beat(ctx, sub, heard)
-		_ = sub.Close()
-	}()
-	defer func() {
-		cancel()
-		<-beaten
-	}()
-	for {
-		msg, err := sub.Receive(ctx)
-		if err != nil {
-			return errors.Join(ctx.Err(), err)
-		}
-		select {
-		case heard <- struct{}{}:
-		default:
-		}
-		if _, pong := msg.(*redis.Pong); !pong {
-			wake()
-		}
-	}
-}
-
-// beat pings the subscription, and returns when ctx has ended or nothing came
-// back for a whole beat. go-redis connects again by itself, but not to a
-// server that stopped answering.
-func beat(ctx context.Context, sub *redis.PubSub, heard <-chan struct{}) {
-	ticker := time.NewTicker(heartbeat)
-	defer ticker.Stop()
-	for asked := false; ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-heard:
-			asked = false
-		case <-ticker.C:
-			if asked || sub.Ping(ctx) != nil {
-				return
-			}
-			asked = true
-		}
-	}
+	return rediskit.Listen(ctx, d.client.Subscribe(ctx, d.channel(name)), func(string, bool) { wake() })
 }

@@ -318,7 +318,7 @@ func TestEndlessTimesInRedis(t *testing.T) {
 	}
 }
 
-// Commands that the user may not use leave no key without a time to live.
+// A user that may not use a command leaves no key without a time to live.
 func TestWeakUser(t *testing.T) {
 	s := redistest.StartServer(t)
 	admin, ctx := s.Client(t), t.Context()

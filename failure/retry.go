@@ -96,7 +96,10 @@ func NewRetry(opts *RetryOptions) *Retry {
 // Do returns an [*Error] that wraps the last attempt's error and
 // [ErrAttempts], [ErrBudget], [ErrNoTime], or, if the context ended during
 // the wait, its error. The last real error is never hidden by the end of the
-// context: when that cut the last attempt short, the one before is there.
+// context: when that cut the last attempt short, the one before is there, and
+// so it is when this side refused the last attempt, as a breaker does that the
+// attempts have opened. If the outcome of an earlier attempt is unknown, the
+// error wraps transparency.ErrUncertain, unless the last attempt was answered.
 func (r *Retry) Do(ctx context.Context, next Next) (any, error) {
 	if r.err != nil {
 		return nil, failed("retry", "", r.err)
@@ -107,21 +110,27 @@ func (r *Retry) Do(ctx context.Context, next Next) (any, error) {
 		return result, nil
 	}
 	made := Attempt(ctx)
+	var doubt error // what came last of an attempt that may have had an effect
 	for n, last := 1, err; ; n++ {
 		if ctx.Err() != nil {
-			return result, r.ended(ctx, n, err, last)
+			return result, doubted(r.ended(ctx, n, err, last), doubt)
 		}
 		if !r.worth(err) {
-			return result, err
+			if n > 1 && errors.Is(err, transparency.ErrRejected) && !errors.Is(err, last) {
+				err = &Error{Policy: "retry", Reason: err, Attempts: n, Last: last}
+			}
+			return result, doubted(err, doubt)
 		}
 		wait, reason := r.next(ctx, n, err)
 		if reason == nil && backoff.Sleep(ctx, wait) != nil {
 			reason = ended(ctx)
 		}
 		if reason != nil {
-			return result, &Error{Policy: "retry", Reason: reason, Attempts: n, After: RetryAfter(err), Last: err}
+			return result, &Error{Policy: "retry", Reason: reason, Attempts: n, After: RetryAfter(err), Last: doubted(err, doubt)}
 		}
-		last = err
+		if last = err; errors.Is(err, transparency.ErrUncertain) {
+			doubt = err
+		}
 		if result, err = next(withAttempt(ctx, made+n)); err == nil {
 			return result, nil
 		}
@@ -149,6 +158,23 @@ func (r *Retry) next(ctx context.Context, n int, err error) (time.Duration, erro
 		return 0, ErrBudget
 	}
 	return wait, nil
+}
+
+// doubted returns err, joined with doubt if its class says that nothing has
+// happened: that is so of the last attempt, but not of the call.
+func doubted(err, doubt error) error {
+	if doubt == nil || errors.Is(err, transparency.ErrUncertain) {
+		return err
+	}
+	for _, class := range [...]error{
+		transparency.ErrUnavailable, transparency.ErrRejected, transparency.ErrDenied, transparency.ErrInvalid,
+		context.Canceled, context.DeadlineExceeded,
+	} {
+		if errors.Is(err, class) {
+			return fmt.Errorf("%w; an earlier attempt: %w", err, doubt)
+		}
+	}
+	return err
 }
 
 // ended returns the error of a call whose context has ended: err, joined with

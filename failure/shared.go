@@ -96,7 +96,7 @@ type SharedBreaker struct {
 	opts   SharedOptions
 	id     string
 
-	running   atomic.Bool
+	running   atomic.Bool // or never to be
 	exchanged atomic.Uint64
 	missed    atomic.Uint64
 	live      atomic.Int64
@@ -205,14 +205,16 @@ func (s *SharedBreaker) start() {
 }
 
 // Close ends the exchange with the fleet and returns when all that the breaker
-// started has ended, which takes up to about a Timeout when the store does not
-// answer. Calls go on, as through a [LocalBreaker]. Closing again
-// waits likewise. The error is always nil.
+// started has ended. When the store does not answer that takes up to about a
+// Timeout, or the client's DialTimeout if it is connecting. Calls go on, as
+// through a [LocalBreaker]. Closing again waits likewise. The error is always
+// nil.
 func (s *SharedBreaker) Close() error {
 	s.mu.Lock()
 	if s.closed = true; s.cancel != nil {
 		s.cancel()
 	}
+	s.running.Store(true) // there is nothing to start any more
 	s.mu.Unlock()
 	s.tasks.Wait()
 	s.local.leave()
