@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"strconv"
 	"time"
 
@@ -211,65 +210,14 @@ func decodeEndpoint(text []byte) (Endpoint, error) {
 
 func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// heartbeat is how often a silent subscription is asked whether it lives.
-const heartbeat = 3 * time.Second
-
 // Listen implements [Driver] with one subscription for all services.
 func (d *RedisDriver) Listen(ctx context.Context, wake func(service string)) error {
 	if d.err != nil {
 		return d.err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	sub := d.client.Subscribe(ctx, d.channel())
-	heard := make(chan struct{}, 1)
-	beaten := make(chan struct{})
-	go func() { // ends the subscription, and with it the loop below
-		defer close(beaten)
-		beat(ctx, sub, heard)
-		_ = sub.Close()
-	}()
-	defer func() {
-		cancel()
-		<-beaten
-	}()
-	for {
-		msg, err := sub.Receive(ctx)
-		if err != nil {
-			return errors.Join(ctx.Err(), err)
+	return rediskit.Listen(ctx, d.client.Subscribe(ctx, d.channel()), func(service string, begun bool) {
+		if begun || service != "" {
+			wake(service) // "" for what may have been missed
 		}
-		select {
-		case heard <- struct{}{}:
-		default:
-		}
-		switch msg := msg.(type) {
-		case *redis.Subscription:
-			wake("")
-		case *redis.Message:
-			if msg.Payload != "" {
-				wake(msg.Payload)
-			}
-		}
-	}
-}
-
-// beat pings the subscription, and returns when ctx has ended or nothing came
-// back for a whole beat. go-redis connects again by itself, but not to a
-// server that stopped answering.
-func beat(ctx context.Context, sub *redis.PubSub, heard <-chan struct{}) {
-	ticker := time.NewTicker(heartbeat)
-	defer ticker.Stop()
-	for asked := false; ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-heard:
-			asked = false
-		case <-ticker.C:
-			if asked || sub.Ping(ctx) != nil {
-				return
-			}
-			asked = true
-		}
-	}
+	})
 }
