@@ -189,3 +189,13 @@ func TestPanicInClassify(t *testing.T) {
 		}
 	})
 }
+
+// Nothing is begun only to be abandoned.
+func TestAbandonNothing(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	calls, err := try(ctx, failure.NewTimeout(time.Second, &failure.TimeoutOptions{Abandon: true}))
+	if calls != 0 || !errors.Is(err, context.Canceled) || errors.Is(err, transparency.ErrUncertain) {
+		t.Errorf("Call = %d calls, %v, want none, and Canceled alone", calls, err)
+	}
+}

@@ -52,12 +52,15 @@ func NewTimeout(limit time.Duration, opts *TimeoutOptions) *Timeout {
 // too late is a value.
 //
 // If it was told to Abandon, it makes the call in another goroutine, and does
-// not wait longer than that. The error of an abandoned call wraps
-// [transparency.ErrUncertain], and [ErrTimeout] or the error of the caller's
-// context.
+// not wait longer than that; when the context has ended it makes none. The
+// error of an abandoned call wraps [transparency.ErrUncertain], and
+// [ErrTimeout] or the error of the caller's context.
 func (t *Timeout) Do(ctx context.Context, next Next) (any, error) {
 	if t.limit <= 0 {
 		return nil, failed("timeout", "", invalid("the limit is %v", t.limit))
+	}
+	if t.abandon && ctx.Err() != nil {
+		return nil, ended(ctx)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, t.limit, t.over)
 	defer cancel()
