@@ -7,8 +7,9 @@ import (
 
 // The error classes. Every error of this module, other than a package's own
 // "no" (session.ErrNotFound, lock.ErrHeld and their like) and a bare context
-// error, wraps exactly one of them, and its class is what the caller may
-// conclude. Test with [errors.Is].
+// error, wraps one of them, and its class is what the caller may conclude. The
+// error of a call that was made of several attempts can wrap more, and then
+// [ErrUncertain] counts. Test with [errors.Is].
 //
 // Drivers written elsewhere wrap the same values, so that callers need not
 // know who wrote them.

@@ -162,9 +162,10 @@ func (m *mutex) acquire(ctx context.Context, op string, wait bool) (*Lease, erro
 // and their contexts end, but their keys stay until they are unlocked, which
 // still works, or until their TTL has passed, for the sections that they guard
 // may be running. What failed attempts left in the store is given one last
-// try. Close returns when all that the Locker started has ended; that takes
-// up to about twice the Timeout when the store does not answer. Closing again
-// waits likewise. The error is always nil.
+// try. Close returns when all that the Locker started has ended. When the store
+// does not answer that takes a few times the Timeout, or as long as the client
+// goes on connecting, which a go-redis client does until its DialTimeout.
+// Closing again waits likewise. The error is always nil.
 func (l *Locker) Close() error {
 	l.mu.Lock()
 	if !l.closed {
