@@ -2,6 +2,7 @@ package location_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-transparency/transparency"
 	"github.com/go-transparency/transparency/internal/redistest"
 	"github.com/go-transparency/transparency/location"
 )
@@ -63,7 +65,10 @@ func TestHungRedis(t *testing.T) {
 				case "Pick":
 					_, err = b.Pick(ctx, name(i))
 				}
-				wantErr(t, op, err, context.DeadlineExceeded)
+				// Or refused at once, when as many as may be are without an answer.
+				if !errors.Is(err, context.DeadlineExceeded) && !transparency.Retryable(err) {
+					t.Errorf("%s error = %v, want the context's, or one to try again after", op, err)
+				}
 			})
 			t.Logf("slowest %v (timers alone are %v late), %+v", took, late, r.Stats())
 			// Far from the Timeout, on a machine however busy.
