@@ -3,7 +3,7 @@
 
 GO       ?= go
 PKG      ?= ./...
-FUZZTIME ?= 3s
+FUZZTIME ?= 5000x
 
 # Every module of the repository; ./... does not enter nested ones.
 MODULES := . tools internal/bench
