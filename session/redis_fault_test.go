@@ -120,13 +120,13 @@ func TestRedisCallerGone(t *testing.T) {
 		"Save": func(ctx context.Context, s *session.RedisStore, v session.Version) error {
 			data := []byte("new")
 			_, err := s.Save(ctx, "id", data, v)
-			copy(data, "XXX") // it is the caller's again
+			copy(data, "ZZZ") // it is the caller's again
 			return err
 		},
 		"Replace": func(ctx context.Context, s *session.RedisStore, _ session.Version) error {
 			data := []byte("new")
 			_, err := s.Replace(ctx, "id", data, hour)
-			copy(data, "XXX")
+			copy(data, "ZZZ")
 			return err
 		},
 		"Delete": func(ctx context.Context, s *session.RedisStore, _ session.Version) error {
