@@ -113,9 +113,10 @@ func TestDoCommandThatExits(t *testing.T) {
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	cancelled, late := make(chan struct{}), make(chan error, 1)
-	time.AfterFunc(0, cancel)
 	_, err = Do(ctx, g, Writes, func(context.Context) (int, error) {
+		cancel() // only now, or Do would not begin
 		<-cancelled
 		runtime.Goexit()
 		return 1, nil
