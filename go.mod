@@ -13,6 +13,11 @@ require (
 )
 
 require (
+	github.com/coder/websocket v1.8.15 // indirect
+	golang.org/x/time v0.16.0 // indirect
+)
+
+require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/sony/gobreaker/v2 v2.4.0
 	github.com/yuin/gopher-lua v1.1.1 // indirect
