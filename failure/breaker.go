@@ -72,6 +72,7 @@ const (
 	DefaultRatio        = 0.5
 	DefaultMinCalls     = 20
 	DefaultWindow       = 10 * time.Second
+	DefaultSlowRatio    = 0.5
 	DefaultOpenFor      = 5 * time.Second
 	DefaultMaxOpenFor   = time.Minute
 	DefaultProbes       = 1
@@ -98,6 +99,16 @@ type BreakerOptions struct {
 	// Window is at least ten milliseconds. Zero means [DefaultWindow]. It
 	// moves on in tenths.
 	Window time.Duration
+
+	// Slow is how long a call may last and not be slow, whether it succeeds or
+	// fails. It is counted when it ends, so calls need time limits all the
+	// same. Zero or less means that none is slow.
+	Slow time.Duration
+	// SlowRatio is the share of calls which opens the breaker when they are
+	// slow, of those that ended within the last Window, if these are at least
+	// MinCalls; and a probe that is slow has failed. Zero means
+	// [DefaultSlowRatio], the most is 1; negative switches the rule off.
+	SlowRatio float64
 
 	// OpenFor is how long the breaker stays open at first; each failed probe
 	// doubles it, up to MaxOpenFor. It is cut by up to 15 % at random, so that
@@ -144,6 +155,10 @@ func (o *BreakerOptions) withDefaults() (BreakerOptions, error) {
 	orDefault(&opts.Ratio, DefaultRatio)
 	orDefault(&opts.MinCalls, DefaultMinCalls)
 	orDefault(&opts.Window, DefaultWindow)
+	orDefault(&opts.SlowRatio, DefaultSlowRatio)
+	if opts.SlowRatio < 0 {
+		opts.Slow = 0
+	}
 	orDefault(&opts.OpenFor, DefaultOpenFor)
 	orDefault(&opts.Probes, DefaultProbes)
 	orDefault(&opts.ProbeTimeout, DefaultProbeTimeout)
@@ -169,10 +184,12 @@ func orDefault[T comparable](field *T, value T) {
 
 func (o *BreakerOptions) check() error {
 	switch {
-	case o.Failures < 0 && o.Ratio < 0:
-		return invalid("both rules are off, and the breaker would never open")
+	case o.Failures < 0 && o.Ratio < 0 && o.Slow <= 0:
+		return invalid("all rules are off, and the breaker would never open")
 	case o.Ratio > 1 || o.Ratio != o.Ratio:
 		return invalid("the ratio is %v, not from 0 to 1", o.Ratio)
+	case o.SlowRatio > 1 || o.SlowRatio != o.SlowRatio:
+		return invalid("the ratio of slow calls is %v, not from 0 to 1", o.SlowRatio)
 	case o.MinCalls < 0:
 		return invalid("the least number of calls is %d", o.MinCalls)
 	case o.Window < 10*time.Millisecond:

@@ -17,6 +17,12 @@ func (i instant) reached(end instant) bool {
 	return !i.at.Before(end.at) || !i.wall.Before(end.wall)
 }
 
+// since returns the time from start to i, by the clock that says more, and at
+// least zero.
+func (i instant) since(start instant) time.Duration {
+	return max(i.at.Sub(start.at), i.wall.Sub(start.wall), 0)
+}
+
 // until returns the time from i to end, by the clock that says less, and at
 // least zero.
 func (i instant) until(end instant) time.Duration {

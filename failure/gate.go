@@ -11,7 +11,7 @@ type permit struct {
 	phase *phase
 	done  func(error) // gobreaker's; nil when nothing is counted
 	probe *probe      // nil when it is none
-	began time.Time   // set only if Patience is
+	began time.Time   // set only if Patience or Slow is
 }
 
 // A probe holds one of the places in half-open. It is guarded by b.mu.
@@ -89,7 +89,7 @@ func (b *LocalBreaker) admitSlowly() (permit, error) {
 }
 
 func (b *LocalBreaker) begun(p permit) permit {
-	if b.opts.Patience > 0 {
+	if b.opts.Patience > 0 || b.opts.Slow > 0 {
 		p.began = time.Now()
 	}
 	return p
@@ -114,21 +114,42 @@ func (b *LocalBreaker) end(p *permit, o Outcome) {
 	if p.done == nil {
 		return
 	}
-	if p.probe == nil && o != Failed {
+	timed := b.opts.Slow > 0 && o != Ignored
+	if p.probe == nil && o != Failed && !timed {
 		p.done(ends[o])
 		return
 	}
+	slow := timed && time.Since(p.began) > b.opts.Slow
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p.probe != nil {
-		b.endProbe(p.probe, o)
+		if slow {
+			o = Failed
+		}
+		b.endProbe(p.probe, o, slow)
 		return
 	}
-	done := p.done
-	if b.phase.Load() == p.phase {
+	done, lasts := p.done, b.phase.Load() == p.phase
+	if o == Failed && lasts {
 		done = b.refreshed(done)
 	}
-	done(errFailed)
+	done(ends[o])
+	if timed && lasts && b.phase.Load().state == StateClosed {
+		b.clocked(slow)
+	}
+}
+
+// clocked counts a call of the present, closed phase by how long it took. It
+// requires b.mu.
+func (b *LocalBreaker) clocked(slow bool) {
+	b.tally.add(b.now(), b.opts.Window, slow)
+	if !slow {
+		return
+	}
+	b.stats.slow.Add(1)
+	if b.tally.full(&b.opts) {
+		b.open(b.newProbing(), 0, 0)
+	}
 }
 
 // refreshed notes a failure of the present, closed window, and starts another
@@ -151,7 +172,7 @@ func (b *LocalBreaker) refreshed(done func(error)) func(error) {
 }
 
 // endProbe ends a probe, once. It requires b.mu.
-func (b *LocalBreaker) endProbe(e *probe, o Outcome) {
+func (b *LocalBreaker) endProbe(e *probe, o Outcome, slow bool) {
 	if e.ended {
 		return
 	}
@@ -162,10 +183,13 @@ func (b *LocalBreaker) endProbe(e *probe, o Outcome) {
 	if p != e.phase {
 		return
 	}
+	if slow {
+		b.stats.slow.Add(1)
+	}
 	switch {
 	case o == Failed:
 		b.fleet.decide(p.gen, Reopen)
-		b.open(p.failed+1, p.gen)
+		b.open(p.window, p.failed+1, p.gen)
 	case o == Succeeded && p.window.closed():
 		b.fleet.decide(p.gen, Close)
 		b.to(&phase{window: p.window})

@@ -25,6 +25,7 @@ type LocalBreaker struct {
 
 	mu     sync.Mutex // guards what follows
 	probes []*probe   // those under way in this phase
+	tally  tally      // of this phase, for the rule of slow calls
 	fleet  *fleet     // nil when the breaker is not shared
 }
 
@@ -40,7 +41,7 @@ type phase struct {
 }
 
 type counters struct {
-	succeeded, failed, ignored, rejected, opened atomic.Uint64
+	succeeded, failed, ignored, slow, rejected, opened atomic.Uint64
 }
 
 // NewLocalBreaker returns a closed breaker.
@@ -146,6 +147,7 @@ func (b *LocalBreaker) set(s State) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.to(&phase{state: s, window: b.newWindow()})
+	b.tally = tally{}
 }
 
 // Changes returns the changes of state after this call, in order, as they
@@ -159,6 +161,7 @@ type Stats struct {
 	State State // of this moment
 
 	Succeeded, Failed, Ignored uint64 // calls, as they were counted
+	Slow                       uint64 // of those that succeeded or failed
 	Rejected                   uint64 // calls that were not let through
 	Opened                     uint64 // times that the breaker opened
 	Probing                    int    // probes under way
@@ -172,6 +175,7 @@ func (b *LocalBreaker) Stats() Stats {
 		Succeeded: b.stats.succeeded.Load(),
 		Failed:    b.stats.failed.Load(),
 		Ignored:   b.stats.ignored.Load(),
+		Slow:      b.stats.slow.Load(),
 		Rejected:  b.stats.rejected.Load(),
 		Opened:    b.stats.opened.Load(),
 	}
@@ -187,6 +191,7 @@ func (b *LocalBreaker) to(p *phase) *phase {
 	from := b.phase.Swap(p)
 	b.probes = nil // gobreaker drops what still comes of them
 	if from.state != p.state {
+		b.tally = tally{}
 		if p.state == StateOpen {
 			b.stats.opened.Add(1)
 		}
@@ -195,11 +200,11 @@ func (b *LocalBreaker) to(p *phase) *phase {
 	return p
 }
 
-// open opens the breaker after so many failed probes. It requires b.mu.
-func (b *LocalBreaker) open(failed int, gen uint64) {
-	from := b.phase.Load()
+// open opens the breaker after so many failed probes. It requires b.mu, and a
+// window that has been open, or is as soon as the caller returns to gobreaker.
+func (b *LocalBreaker) open(w *window, failed int, gen uint64) {
 	b.to(&phase{
-		state: StateOpen, window: from.window, failed: failed, gen: gen, own: true,
+		state: StateOpen, window: w, failed: failed, gen: gen, own: true,
 		until: b.now().add(b.openTime(failed)),
 	})
 	b.fleet.wake()
@@ -221,7 +226,7 @@ func (b *LocalBreaker) settle(now instant) *phase {
 		if p.gen == 0 || !over {
 			for _, e := range slices.Clone(b.probes) {
 				if now.reached(e.due) {
-					b.endProbe(e, Ignored)
+					b.endProbe(e, Ignored, false)
 				}
 			}
 			return p

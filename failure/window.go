@@ -98,7 +98,7 @@ func (w *window) readyToTrip(counts gobreaker.Counts) bool {
 		return false
 	}
 	if p := w.b.phase.Load(); p.window == w && p.state == StateClosed {
-		w.b.open(0, 0)
+		w.b.open(w, 0, 0)
 	}
 	return true
 }

@@ -154,7 +154,7 @@ var breakerChecks = append(append([]check{
 		p.Done(nil)
 		r.state(b, failure.StateOpen)
 	}},
-}, probeChecks...), judgeChecks...)
+}, probeChecks...), append(judgeChecks, slowChecks...)...)
 
 var probeChecks = []check{
 	{name: "FA-1 a probe that panics or exits gives its place back", fn: func(r *run) {

@@ -208,6 +208,25 @@ var breakerMutants = []struct {
 	{"takes everything for an answer", "errors of every other class are failures", func(o *failure.BreakerOptions) {
 		o.Answers = []error{transparency.ErrUncertain}
 	}, nil},
+	{"counts no slow calls", "a share of slow calls opens it", func(o *failure.BreakerOptions) { o.Slow = 0 }, nil},
+	{"another limit", "a share of slow calls opens it", func(o *failure.BreakerOptions) { o.Slow -= time.Millisecond }, nil},
+	{"another share of slow calls", "a share of slow calls opens it", func(o *failure.BreakerOptions) { o.SlowRatio = 0.6 }, nil},
+	{"the slow stay slow", "a window of slow calls passes", func(o *failure.BreakerOptions) { o.Window *= 10 }, nil},
+	{"forgets the slow", "a window of slow calls passes", func(o *failure.BreakerOptions) { o.Window /= 4 }, nil},
+	{"a slow probe is good enough", "a slow probe has failed", func(o *failure.BreakerOptions) { o.SlowRatio, o.Failures = -1, 4 }, nil},
+	{"remembers the slow", "what was slow before it opened is forgotten", nil, func(b *bad) {
+		slow := 0
+		b.do = func(ctx context.Context, next failure.Next) (any, error) {
+			start := time.Now()
+			v, err := b.LocalBreaker.Do(ctx, next)
+			if time.Since(start) > time.Second {
+				if slow++; slow > 6 {
+					b.LocalBreaker.ForceOpen()
+				}
+			}
+			return v, err
+		}
+	}},
 	{"hears no rule", "a rule of the caller's", func(o *failure.BreakerOptions) { o.Classify = nil }, nil},
 }
 
