@@ -32,7 +32,8 @@ type BudgetOptions struct {
 // call one service.
 //
 // It holds what ten seconds of PerSecond give when it is new, and never more
-// than a hundred tokens or those.
+// than a hundred tokens or those. The zero Budget never has any. Of several
+// policies that share it each puts in for what it has seen succeed.
 type Budget struct {
 	err       error // why no retry can work
 	ratio     int64 // in parts of a token

@@ -17,6 +17,15 @@ var (
 	// [transparency.ErrRejected].
 	ErrOpen = fmt.Errorf("%w: breaker open", transparency.ErrRejected)
 
+	// ErrFull says that a [Bulkhead] had no place for the call in time, or that
+	// too many calls that a [Timeout] has abandoned go on. The call was not
+	// made. It wraps [transparency.ErrRejected].
+	ErrFull = fmt.Errorf("%w: no place free", transparency.ErrRejected)
+
+	// ErrLimited says that a [RateLimit] had no turn for the call in time. The
+	// call was not made. It wraps [transparency.ErrRejected].
+	ErrLimited = fmt.Errorf("%w: rate limit", transparency.ErrRejected)
+
 	// ErrTimeout says that a [Timeout] ended the call. Whether it had an effect
 	// is said by the class of the error beside it.
 	ErrTimeout = errors.New("timed out")
@@ -36,7 +45,8 @@ var (
 // An Error says which policy ended a call, and why. It matches, by
 // [errors.Is], both its Reason and the error of the call that was Last.
 type Error struct {
-	// Policy is the kind of policy: "breaker", "retry", "timeout", "fallback".
+	// Policy is the kind of policy: "breaker", "bulkhead", "fallback", "hedge",
+	// "rate limit", "retry", "timeout".
 	Policy string
 	// Name is the policy's name, where it has one.
 	Name string
@@ -44,7 +54,7 @@ type Error struct {
 	// why a Fallback had no answer, or why the last attempt of a Retry was
 	// none.
 	Reason error
-	// Attempts is how many attempts a Retry made, and else zero.
+	// Attempts is how many attempts a Retry or a Hedge made, and else zero.
 	Attempts int
 	// After is how long to wait before the call is worth making again. Zero
 	// means that it is not known.
@@ -56,6 +66,9 @@ type Error struct {
 
 // Error tells all that is known.
 func (e *Error) Error() string {
+	if e == nil {
+		return "failure: no error"
+	}
 	var b strings.Builder
 	b.WriteString("failure: " + e.Policy)
 	if e.Name != "" {
@@ -78,6 +91,9 @@ func (e *Error) Error() string {
 
 // Unwrap returns the reason and the last error.
 func (e *Error) Unwrap() []error {
+	if e == nil {
+		return nil
+	}
 	both := make([]error, 0, 2)
 	for _, err := range [...]error{e.Reason, e.Last} {
 		if err != nil {
@@ -90,6 +106,9 @@ func (e *Error) Unwrap() []error {
 // RetryAfter returns After, or if that is not known the longer of what Reason
 // and Last ask for.
 func (e *Error) RetryAfter() time.Duration {
+	if e == nil {
+		return 0
+	}
 	if e.After > 0 {
 		return e.After
 	}

@@ -39,18 +39,12 @@ func Call[T any](ctx context.Context, fn func(context.Context) (T, error), polic
 	if len(policies) == 0 {
 		return fn(ctx)
 	}
-	next := func(ctx context.Context) (any, error) { return fn(ctx) }
-	for i := len(policies) - 1; i >= 0; i-- {
-		policy, inner := policies[i], next
+	for i, policy := range policies {
 		if policy == nil {
 			return zero, failed("call", "", invalid("policy %d is nil", i))
 		}
-		if i == 0 {
-			break
-		}
-		next = func(ctx context.Context) (any, error) { return policy.Do(ctx, inner) }
 	}
-	result, err := policies[0].Do(ctx, next)
+	result, err := through(ctx, policies, func(ctx context.Context) (any, error) { return fn(ctx) })
 	value, ok := result.(T)
 	// A nil of an interface type is the one value of T that loses its type on
 	// the way.
@@ -58,6 +52,27 @@ func Call[T any](ctx context.Context, fn func(context.Context) (T, error), polic
 		return zero, failed("call", "", invalid("a policy returned %T for %v", result, reflect.TypeFor[T]()))
 	}
 	return value, err
+}
+
+// through calls next through policies.
+func through(ctx context.Context, policies []Policy, next Next) (any, error) {
+	for i := len(policies) - 1; i > 0; i-- {
+		policy, inner := policies[i], next
+		next = func(ctx context.Context) (any, error) { return policy.Do(ctx, inner) }
+	}
+	if len(policies) == 0 {
+		return next(ctx)
+	}
+	return policies[0].Do(ctx, next)
+}
+
+// unusable is the error of a policy that is nil or a zero value, or that was
+// given nothing to call.
+func unusable(policy string, next Next) error {
+	if next == nil {
+		return failed(policy, "", invalid("the function is nil"))
+	}
+	return failed(policy, "", invalid("it was not made by its constructor"))
 }
 
 type attemptKey struct{}
@@ -75,3 +90,15 @@ func Attempt(ctx context.Context) int {
 func withAttempt(ctx context.Context, n int) context.Context {
 	return context.WithValue(ctx, attemptKey{}, n)
 }
+
+type idempotentKey struct{}
+
+// WithIdempotent returns a context which says that the call may be made twice:
+// a [Retry] then repeats it also when its outcome is unknown, and a [Hedge]
+// makes it again before it has ended. It is for policies that guard calls of
+// both kinds.
+func WithIdempotent(ctx context.Context) context.Context {
+	return context.WithValue(ctx, idempotentKey{}, true)
+}
+
+func isIdempotent(ctx context.Context) bool { return ctx.Value(idempotentKey{}) != nil }

@@ -39,7 +39,7 @@ func replaceable(err error) bool {
 // cancelled: he has gone. If the answer fails too, the error is an [*Error]
 // wrapping both, whose class is that of the call.
 func (f *Fallback[T]) Do(ctx context.Context, next Next) (any, error) {
-	if f.answer == nil {
+	if f == nil || f.answer == nil || next == nil {
 		return nil, failed("fallback", "", invalid("the function is nil"))
 	}
 	result, err := next(ctx)

@@ -44,8 +44,8 @@ type RetryOptions struct {
 	// options.
 	Budget *Budget
 
-	// Idempotent says that the call may be made twice, so that attempts whose
-	// outcome is unknown are repeated too.
+	// Idempotent says that all calls may be made twice, so that attempts whose
+	// outcome is unknown are repeated too. [WithIdempotent] says it of one.
 	Idempotent bool
 
 	// Retryable, when set, decides instead of Idempotent and the rule of
@@ -101,6 +101,9 @@ func NewRetry(opts *RetryOptions) *Retry {
 // attempts have opened. If the outcome of an earlier attempt is unknown, the
 // error wraps transparency.ErrUncertain, unless the last attempt was answered.
 func (r *Retry) Do(ctx context.Context, next Next) (any, error) {
+	if r == nil || r.opts.Budget == nil || next == nil {
+		return nil, unusable("retry", next)
+	}
 	if r.err != nil {
 		return nil, failed("retry", "", r.err)
 	}
@@ -115,7 +118,7 @@ func (r *Retry) Do(ctx context.Context, next Next) (any, error) {
 		if ctx.Err() != nil {
 			return result, doubted(r.ended(ctx, n, err, last), doubt)
 		}
-		if !r.worth(err) {
+		if !r.worth(ctx, err) {
 			if n > 1 && errors.Is(err, transparency.ErrRejected) && !errors.Is(err, last) {
 				err = &Error{Policy: "retry", Reason: err, Attempts: n, Last: last}
 			}
@@ -198,16 +201,25 @@ func ended(ctx context.Context) error {
 }
 
 // worth reports whether err is worth another attempt.
-func (r *Retry) worth(err error) bool {
+func (r *Retry) worth(ctx context.Context, err error) bool {
 	if r.opts.Retryable != nil {
 		return r.opts.Retryable(err)
 	}
+	return !gaveUp(err) && repeatable(err, r.opts.Idempotent || isIdempotent(ctx))
+}
+
+// gaveUp reports whether a Retry within has made all its attempts.
+func gaveUp(err error) bool {
+	return errors.Is(err, ErrAttempts) || errors.Is(err, ErrBudget) || errors.Is(err, ErrNoTime)
+}
+
+// repeatable reports whether a call that ended with err may be made again, and
+// that may help.
+func repeatable(err error, idempotent bool) bool {
 	switch {
-	case gaveUp(err):
-		return false
 	case transparency.Retryable(err):
 		return true
-	case !r.opts.Idempotent:
+	case !idempotent:
 		return false
 	}
 	for _, final := range [...]error{
@@ -219,9 +231,4 @@ func (r *Retry) worth(err error) bool {
 	}
 	// A deadline here is that of the attempt alone.
 	return errors.Is(err, transparency.ErrUncertain) || errors.Is(err, ErrTimeout) || errors.Is(err, context.DeadlineExceeded)
-}
-
-// gaveUp reports whether a Retry within has made all its attempts.
-func gaveUp(err error) bool {
-	return errors.Is(err, ErrAttempts) || errors.Is(err, ErrBudget) || errors.Is(err, ErrNoTime)
 }

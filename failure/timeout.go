@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"runtime"
-	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-transparency/transparency"
 )
+
+// DefaultMaxAbandoned is what a zero field of [TimeoutOptions] means.
+const DefaultMaxAbandoned = 64
 
 // TimeoutOptions configures a [Timeout]. Nil is fine.
 type TimeoutOptions struct {
@@ -18,32 +20,50 @@ type TimeoutOptions struct {
 	// in the goroutine in which it was made; what it returns is dropped.
 	Abandon bool
 
+	// MaxAbandoned is how many abandoned calls may go on. While they do, more
+	// calls get [ErrFull]. (Those that are under way then may still be
+	// abandoned: a [Bulkhead] within bounds them all.) Zero means
+	// [DefaultMaxAbandoned]; negative means no bound.
+	MaxAbandoned int
+
+	// Discard is given the result of each call that was abandoned, to close
+	// what has to be closed. It runs in the goroutine of the call.
+	Discard func(result any)
+
 	// Logger is told of a panic of a call that was abandoned: it has no caller
 	// left to be passed to. Nil discards.
 	Logger *slog.Logger
 }
 
 // A Timeout is a [Policy] that gives a call a time limit of its own, by a
-// deadline of its context. It does not change and may be shared.
+// deadline of its context, which ends in any case when Do returns. A Timeout
+// may be shared.
 type Timeout struct {
 	limit   time.Duration
 	over    error // the cause of its deadline, and of no other's
 	abandon bool
-	logger  *slog.Logger
+	most    int64
+	away    awayer
+
+	abandoned atomic.Int64
 }
 
 // NewTimeout returns a Timeout of limit. One that is not positive is an error
 // of every call, wrapping
 // [github.com/go-transparency/transparency.ErrInvalid].
 func NewTimeout(limit time.Duration, opts *TimeoutOptions) *Timeout {
-	t := &Timeout{limit: limit, over: fmt.Errorf("%w after %v", ErrTimeout, limit), logger: slog.New(slog.DiscardHandler)}
+	var o TimeoutOptions
 	if opts != nil {
-		t.abandon = opts.Abandon
-		if opts.Logger != nil {
-			t.logger = opts.Logger
-		}
+		o = *opts
 	}
-	return t
+	orDefault(&o.MaxAbandoned, DefaultMaxAbandoned)
+	return &Timeout{
+		limit:   limit,
+		over:    fmt.Errorf("%w after %v", ErrTimeout, limit),
+		abandon: o.Abandon,
+		most:    int64(o.MaxAbandoned),
+		away:    newAwayer(o.Discard, o.Logger),
+	}
 }
 
 // Do implements [Policy]. It waits for the call, which is to look at its
@@ -56,11 +76,19 @@ func NewTimeout(limit time.Duration, opts *TimeoutOptions) *Timeout {
 // error of an abandoned call wraps [transparency.ErrUncertain], and
 // [ErrTimeout] or the error of the caller's context.
 func (t *Timeout) Do(ctx context.Context, next Next) (any, error) {
+	if t == nil || t.over == nil || next == nil {
+		return nil, unusable("timeout", next)
+	}
 	if t.limit <= 0 {
 		return nil, failed("timeout", "", invalid("the limit is %v", t.limit))
 	}
-	if t.abandon && ctx.Err() != nil {
-		return nil, ended(ctx)
+	if t.abandon {
+		if ctx.Err() != nil {
+			return nil, ended(ctx)
+		}
+		if t.most > 0 && t.abandoned.Load() >= t.most {
+			return nil, &Error{Policy: "timeout", Reason: fmt.Errorf("%w: %d abandoned calls go on", ErrFull, t.most)}
+		}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, t.limit, t.over)
 	defer cancel()
@@ -78,57 +106,32 @@ func (t *Timeout) error(last error) error {
 	return &Error{Policy: "timeout", Reason: t.over, Last: last}
 }
 
-// ending is how a call in another goroutine ended.
-type ending struct {
-	result   any
-	err      error
-	returned bool // else it called runtime.Goexit, or panicked with
-	panicked any
-}
-
 // race makes the call in another goroutine and returns when it ends, or ctx.
 func (t *Timeout) race(ctx context.Context, next Next) (any, error) {
-	finished := make(chan ending) // received from until left is closed
+	endings := make(chan ending) // received from until left is closed
 	left := make(chan struct{})
 	defer close(left)
-	go func() {
-		var e ending
-		defer func() {
-			if !e.returned {
-				e.panicked = recover()
-			}
-			select {
-			case finished <- e:
-			case <-left:
-				if e.panicked != nil {
-					t.logger.Error("failure: an abandoned call panicked", "panic", e.panicked, "stack", string(debug.Stack()))
-				}
-			}
-		}()
-		e.result, e.err = next(ctx)
-		e.returned = true
-	}()
+	go t.away.call(ctx, next, 1, endings, left, func() { t.abandoned.Add(-1) })
 	var e ending
 	select {
-	case e = <-finished:
+	case e = <-endings:
 	case <-ctx.Done():
 		select {
-		case e = <-finished:
+		case e = <-endings:
 		default:
-			err := fmt.Errorf("%w: the call goes on", transparency.ErrUncertain)
+			t.abandoned.Add(1)
 			if context.Cause(ctx) == t.over { //nolint:errorlint // the very one
-				return nil, t.error(err)
+				return nil, t.error(errGoesOn)
 			}
-			return nil, &Error{Policy: "timeout", Reason: ended(ctx), Last: err}
+			return nil, &Error{Policy: "timeout", Reason: ended(ctx), Last: errGoesOn}
 		}
 	}
-	switch {
-	case e.panicked != nil:
-		panic(e.panicked)
-	case !e.returned:
-		runtime.Goexit()
-	case e.err != nil && context.Cause(ctx) == t.over: //nolint:errorlint // the very one
-		return e.result, t.error(e.err)
+	result, err := e.settle()
+	if err != nil && context.Cause(ctx) == t.over { //nolint:errorlint // the very one
+		err = t.error(err)
 	}
-	return e.result, e.err
+	return result, err
 }
+
+// errGoesOn stands for the error of a call that has not ended.
+var errGoesOn = fmt.Errorf("%w: the call goes on", transparency.ErrUncertain)
