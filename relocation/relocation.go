@@ -2,7 +2,10 @@ package relocation
 
 import (
 	"context"
+	"fmt"
 	"time"
+
+	"github.com/go-transparency/transparency"
 )
 
 // A Transport carries messages, each as it was written and in order, over one
@@ -42,6 +45,24 @@ const (
 	CloseRestart  CloseCode = 1012 // the server is going away: resume elsewhere
 	CloseRetry    CloseCode = 1013 // the server cannot go on just now: resume later
 )
+
+// A CloseError is what [Transport].Read returns when the peer has closed the
+// transport and has said why.
+type CloseError struct {
+	Code   CloseCode
+	Reason string
+}
+
+// Error names the code, and the reason if there is one.
+func (e *CloseError) Error() string {
+	if e.Reason == "" {
+		return fmt.Sprintf("closed by the peer with code %d", e.Code)
+	}
+	return fmt.Sprintf("closed by the peer with code %d: %s", e.Code, e.Reason)
+}
+
+// Unwrap returns transparency.ErrUnavailable.
+func (e *CloseError) Unwrap() error { return transparency.ErrUnavailable }
 
 // A Message is one message of a session.
 type Message struct {
