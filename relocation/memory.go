@@ -243,7 +243,7 @@ func (t *memoryTable) append(id string, batch Batch, messages [][]byte, size int
 	if err != nil {
 		return 0, memoryEvent{}, err
 	}
-	first, known := s.batches.find(batch, now)
+	first, known := s.batches.find(batch)
 	switch {
 	case known:
 	case batch.Age > 0 && !s.batches.remembers(now.Add(-batch.Age)):

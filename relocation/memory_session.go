@@ -144,7 +144,7 @@ type memoryBatch struct {
 	at    time.Time
 }
 
-func (b *memoryBatches) find(batch Batch, _ time.Time) (first uint64, known bool) {
+func (b *memoryBatches) find(batch Batch) (first uint64, known bool) {
 	for _, old := range b.last {
 		if old.id == batch.ID {
 			return old.first, true

@@ -12,7 +12,8 @@ import (
 // passes; [MemoryStore] and [RedisStore] are here.
 //
 // Every change is atomic, and one that the owner makes names its [Lease]: it
-// is refused with [ErrFenced] when the generation is not the present one. A
+// is refused with [ErrFenced] when the generation is not the present one, or,
+// when the present one is lower, with [ErrStateRegressed]. A
 // call may be repeated with the same arguments when its outcome is unknown,
 // and then has the effect and the result of one. Errors are the store's own
 // answers (ErrUnknown, ErrExists, *ExpiredError, ErrFenced, *OwnedError,
@@ -31,7 +32,9 @@ type Store interface {
 	// the claim first. ErrUnknown also stands for a principal that is not the
 	// session's; the claim's Serial is below the confirmed one:
 	// ErrSessionTaken; its Attempt is not above the last: ErrSuperseded;
-	// Acked is above In, or Received above Out: ErrStateRegressed.
+	// Received is below Acked, so that another client acknowledged the rest:
+	// ErrSessionTaken; Acked is above In, Received above Out, or Serial above
+	// the present generation: ErrStateRegressed.
 	//
 	// When another owner's lease has not ended and claim.Force is not set,
 	// that owner is sent a [Yield] with claim.Owner, nothing changes, and the
