@@ -199,18 +199,18 @@ func (b *LocalBreaker) leave() {
 // stray makes the phase one of this instance alone, and returns it. It
 // requires b.mu.
 func (b *LocalBreaker) stray() *phase {
-	p := *b.phase.Load()
-	if p.gen == 0 {
-		return b.phase.Load()
+	from := b.phase.Load()
+	if from.gen == 0 {
+		return from
 	}
+	p, probes := from.as(from.state, from.window), b.probes
 	p.gen, p.own = 0, false
-	probes := b.probes
-	b.to(&p)
+	b.to(p)
 	if p.state == StateHalfOpen { // they go on, in this phase
 		for _, e := range probes {
-			e.phase = &p
+			e.phase = p
 		}
 		b.probes = probes
 	}
-	return &p
+	return p
 }

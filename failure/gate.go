@@ -9,9 +9,18 @@ import (
 // A permit is one call that was let through.
 type permit struct {
 	phase *phase
-	done  func(error) // gobreaker's; nil when nothing is counted
-	probe *probe      // nil when it is none
-	began time.Time   // set only if Patience or Slow is
+	done  func(error)   // gobreaker's; nil when nothing is counted
+	probe *probe        // nil when it is none
+	began time.Duration // of the breaker's life, if Patience or Slow is set
+}
+
+// A pass is gobreaker's leave to make a call, taken for all that begin within
+// a hundredth of a window: while closed it refuses none, and its end can be
+// told as often as there are calls. What they have in common is the time that
+// they are counted for.
+type pass struct {
+	done  func(error)
+	until time.Duration
 }
 
 // A probe holds one of the places in half-open. It is guarded by b.mu.
@@ -28,23 +37,27 @@ const halfOpenWait = 100 * time.Millisecond
 
 // admit lets a call through, or says why not.
 func (b *LocalBreaker) admit(ctx context.Context) (permit, error) {
-	if b.err != nil {
-		return permit{}, failed("breaker", b.opts.Name, b.err)
+	if b == nil {
+		return permit{}, b.unfit()
+	}
+	p := b.phase.Load()
+	if p == nil {
+		return permit{}, b.unfit()
 	}
 	if err := ctx.Err(); err != nil {
 		return permit{}, err
 	}
-	switch p := b.phase.Load(); p.state {
+	switch p.state {
 	case StateClosed:
-		// gobreaker may have been opened meanwhile, and is open for no time:
-		// only a phase that lasts proves that it let a call of its closed
-		// state through.
-		done, err := p.window.cb.Allow()
-		if err == nil && b.phase.Load() == p {
-			return b.begun(permit{phase: p, done: done}), nil
+		var began time.Duration
+		if b.timed {
+			began = time.Since(b.born)
 		}
-		if err == nil {
-			done(errUnused)
+		if pass := p.pass.Load(); pass != nil && began < pass.until {
+			return permit{phase: p, done: pass.done, began: began}, nil
+		}
+		if pass := b.renew(p, began); pass != nil {
+			return permit{phase: p, done: pass.done, began: began}, nil
 		}
 	case StateOpen:
 		if now := b.now(); !now.reached(p.until) {
@@ -56,6 +69,34 @@ func (b *LocalBreaker) admit(ctx context.Context) (permit, error) {
 		return permit{}, nil
 	}
 	return b.admitSlowly()
+}
+
+// renew returns a new pass of a closed phase, or nil if it is past.
+func (b *LocalBreaker) renew(p *phase, now time.Duration) *pass {
+	done, err := p.window.cb.Allow()
+	if err != nil {
+		return nil
+	}
+	// gobreaker may have been opened meanwhile, and is open for no time: only a
+	// phase that lasts proves that the leave is one of its closed state.
+	if b.phase.Load() != p {
+		done(errUnused)
+		return nil
+	}
+	fresh := &pass{done: done, until: now + b.opts.Window/100}
+	p.pass.Store(fresh)
+	return fresh
+}
+
+// unfit says why no call can work.
+func (b *LocalBreaker) unfit() error {
+	if b == nil {
+		return failed("breaker", "", invalid("the breaker is nil"))
+	}
+	if b.err == nil {
+		return failed("breaker", "", invalid("the breaker was not made by a constructor"))
+	}
+	return failed("breaker", b.opts.Name, b.err)
 }
 
 // admitSlowly is admit for the calls that may have to change the state.
@@ -80,19 +121,12 @@ func (b *LocalBreaker) admitSlowly() (permit, error) {
 	if err != nil {
 		return permit{}, b.reject(b.probeWait(now))
 	}
-	call := permit{phase: p, done: done}
+	call := permit{phase: p, done: done, began: time.Since(b.born)}
 	if p.state == StateHalfOpen {
 		call.probe = &probe{phase: p, done: done, due: now.add(b.opts.ProbeTimeout)}
 		b.probes = append(b.probes, call.probe)
 	}
-	return b.begun(call), nil
-}
-
-func (b *LocalBreaker) begun(p permit) permit {
-	if b.opts.Patience > 0 || b.opts.Slow > 0 {
-		p.began = time.Now()
-	}
-	return p
+	return call, nil
 }
 
 // probeWait returns when another probe may pass. It requires b.mu.
@@ -114,12 +148,12 @@ func (b *LocalBreaker) end(p *permit, o Outcome) {
 	if p.done == nil {
 		return
 	}
-	timed := b.opts.Slow > 0 && o != Ignored
-	if p.probe == nil && o != Failed && !timed {
+	judged := b.opts.Slow > 0 && o != Ignored
+	if p.probe == nil && o != Failed && !judged {
 		p.done(ends[o])
 		return
 	}
-	slow := timed && time.Since(p.began) > b.opts.Slow
+	slow := judged && b.lasted(p) > b.opts.Slow
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p.probe != nil {
@@ -134,10 +168,12 @@ func (b *LocalBreaker) end(p *permit, o Outcome) {
 		done = b.refreshed(done)
 	}
 	done(ends[o])
-	if timed && lasts && b.phase.Load().state == StateClosed {
+	if judged && lasts && b.phase.Load().state == StateClosed {
 		b.clocked(slow)
 	}
 }
+
+func (b *LocalBreaker) lasted(p *permit) time.Duration { return time.Since(b.born) - p.began }
 
 // clocked counts a call of the present, closed phase by how long it took. It
 // requires b.mu.

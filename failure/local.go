@@ -19,6 +19,9 @@ type LocalBreaker struct {
 	err  error            // why no call can work
 	wall func() time.Time // the wall clock; nil means that of time.Now
 
+	born  time.Time
+	timed bool // the moment at which a call begins is asked for
+
 	phase   atomic.Pointer[phase] // changed under mu
 	stats   counters
 	changes changes
@@ -34,10 +37,16 @@ type LocalBreaker struct {
 type phase struct {
 	state  State
 	window *window
-	until  instant // the end of the open time, or of a lease to probe
-	failed int     // probes in a row, which make the open time grow
-	gen    uint64  // of the fleet's opening; zero when it is our own
-	own    bool    // opened by our own calls
+	pass   atomic.Pointer[pass] // of a closed one; nil before the first call
+	until  instant              // the end of the open time, or of a lease to probe
+	failed int                  // probes in a row, which make the open time grow
+	gen    uint64               // of the fleet's opening; zero when it is our own
+	own    bool                 // opened by our own calls
+}
+
+// as returns the phase that follows p by time alone.
+func (p *phase) as(s State, w *window) *phase {
+	return &phase{state: s, window: w, until: p.until, failed: p.failed, gen: p.gen, own: p.own}
 }
 
 type counters struct {
@@ -46,20 +55,31 @@ type counters struct {
 
 // NewLocalBreaker returns a closed breaker.
 func NewLocalBreaker(opts *BreakerOptions) *LocalBreaker {
-	b := &LocalBreaker{}
+	b := &LocalBreaker{born: time.Now()}
 	b.opts, b.err = opts.withDefaults()
+	b.timed = b.opts.Ratio > 0 || b.opts.Slow > 0 || b.opts.Patience > 0
 	if b.err == nil {
 		b.phase.Store(&phase{window: b.newWindow()})
-	} else {
-		b.phase.Store(&phase{})
 	}
 	return b
+}
+
+// refuse makes every call fail with err, if it is one. It requires that there
+// was none yet.
+func (b *LocalBreaker) refuse(err error) {
+	if err != nil && b.err == nil {
+		b.err = err
+		b.phase.Store(nil)
+	}
 }
 
 var _ Breaker = (*LocalBreaker)(nil)
 
 // Do implements [Policy]; see [Breaker].
 func (b *LocalBreaker) Do(ctx context.Context, next Next) (any, error) {
+	if next == nil {
+		return nil, failed("breaker", "", invalid("the function is nil"))
+	}
 	p, err := b.admit(ctx)
 	if err != nil {
 		return nil, err
@@ -114,7 +134,7 @@ func (b *LocalBreaker) judge(ctx context.Context, p *permit, err error) Outcome 
 		}
 	}
 	o := b.opts.Classify(ctx, err)
-	if o == Failed && b.opts.Patience > 0 && errors.Is(ctx.Err(), context.DeadlineExceeded) && time.Since(p.began) < b.opts.Patience {
+	if o == Failed && b.opts.Patience > 0 && errors.Is(ctx.Err(), context.DeadlineExceeded) && b.lasted(p) < b.opts.Patience {
 		return Ignored
 	}
 	return min(o, Ignored)
@@ -122,6 +142,9 @@ func (b *LocalBreaker) judge(ctx context.Context, p *permit, err error) Outcome 
 
 // State implements [Breaker].
 func (b *LocalBreaker) State() State {
+	if b == nil || b.phase.Load() == nil {
+		return StateClosed
+	}
 	p := b.phase.Load()
 	if (p.state == StateOpen || p.state == StateHalfOpen) && b.now().reached(p.until) {
 		b.mu.Lock()
@@ -141,7 +164,7 @@ func (b *LocalBreaker) Disable() { b.set(StateDisabled) }
 func (b *LocalBreaker) Reset() { b.set(StateClosed) }
 
 func (b *LocalBreaker) set(s State) {
-	if b.err != nil {
+	if b == nil || b.phase.Load() == nil {
 		return
 	}
 	b.mu.Lock()
@@ -154,7 +177,12 @@ func (b *LocalBreaker) set(s State) {
 // come. It ends with ctx, or when the loop is left: nothing comes after that.
 // The loop may do anything with the breaker, and be slow: the last 64 changes
 // are kept for it, and calls do not wait.
-func (b *LocalBreaker) Changes(ctx context.Context) iter.Seq[Change] { return b.changes.all(ctx) }
+func (b *LocalBreaker) Changes(ctx context.Context) iter.Seq[Change] {
+	if b == nil {
+		return func(func(Change) bool) {}
+	}
+	return b.changes.all(ctx)
+}
 
 // Stats counts what a breaker has done.
 type Stats struct {
@@ -170,6 +198,9 @@ type Stats struct {
 // Stats returns the counts since the start. Calls that ended too late to count
 // are in none of them.
 func (b *LocalBreaker) Stats() Stats {
+	if b == nil {
+		return Stats{}
+	}
 	s := Stats{
 		State:     b.State(),
 		Succeeded: b.stats.succeeded.Load(),
@@ -232,18 +263,14 @@ func (b *LocalBreaker) settle(now instant) *phase {
 			return p
 		}
 		// The lease is over, and a probe that goes on is nobody's.
-		open := *p
-		open.state, open.window = StateOpen, b.newProbing()
-		p = b.to(&open)
+		p = b.to(p.as(StateOpen, b.newProbing()))
 	}
 	if p.state == StateOpen && over {
 		if p.gen != 0 && b.fleet.lost {
 			p = b.stray()
 		}
 		if p.gen == 0 {
-			half := *p
-			half.state = StateHalfOpen
-			p = b.to(&half)
+			p = b.to(p.as(StateHalfOpen, p.window))
 		}
 	}
 	return p

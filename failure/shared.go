@@ -116,9 +116,7 @@ func NewSharedBreaker(d Driver, opts *SharedOptions) *SharedBreaker {
 	}
 	s := &SharedBreaker{driver: d, opts: o, id: newInstance()}
 	s.local = NewLocalBreaker(&o.Breaker)
-	if s.local.err == nil {
-		s.local.err = err
-	}
+	s.local.refuse(err)
 	s.local.fleet = &fleet{kick: make(chan struct{}, 1)}
 	return s
 }
@@ -129,9 +127,7 @@ func NewSharedBreaker(d Driver, opts *SharedOptions) *SharedBreaker {
 func NewRedisBreaker(client RedisClient, opts *SharedOptions) *SharedBreaker {
 	d := NewRedisDriver(client, opts)
 	s := NewSharedBreaker(d, opts)
-	if s.local.err == nil {
-		s.local.err = d.err
-	}
+	s.local.refuse(d.err)
 	return s
 }
 

@@ -221,7 +221,7 @@ var breakerMutants = []struct {
 			v, err := b.LocalBreaker.Do(ctx, next)
 			if time.Since(start) > time.Second {
 				if slow++; slow > 6 {
-					b.LocalBreaker.ForceOpen()
+					b.ForceOpen()
 				}
 			}
 			return v, err
