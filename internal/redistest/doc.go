@@ -7,9 +7,9 @@
 //	TRANSPARENCY_REDIS=mini          miniredis, whatever there is
 //	TRANSPARENCY_REQUIRE_REDIS=1     never miniredis for want of a server: fail instead (wins)
 //
-// [StartServer] and [StartCluster] are for tests that need processes of their own, to pause, kill
-// or count; they skip where there is no redis-server. [BubbleClient] is for tests in fake time, and
-// [Example] for Example functions.
+// [StartServer], [StartReplica], [StartSentinel] and [StartCluster] are for tests that need
+// processes of their own, to pause, kill or count; they skip where there is no redis-server.
+// [BubbleClient] is for tests in fake time, and [Example] for Example functions.
 //
 // Servers listen on the loopback interface, persist nothing, and die with the test process (on
 // Linux, even when that is killed).

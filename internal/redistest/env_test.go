@@ -53,6 +53,7 @@ func TestEnvironment(t *testing.T) {
 	startServer := func(tb testing.TB) { redistest.StartServer(tb) }
 	startMini := func(tb testing.TB) { redistest.StartMini(tb) }
 	startCluster := func(tb testing.TB) { redistest.StartCluster(tb) }
+	startSentinel := func(tb testing.TB) { redistest.StartSentinel(tb) }
 	tests := []struct {
 		name                      string
 		path, url, force, require string
@@ -73,6 +74,8 @@ func TestEnvironment(t *testing.T) {
 		{"own server, mini forced", "", "", "mini", "", startServer, "skip: redistest: no redis-server: TRANSPARENCY_REDIS=mini", ""},
 		{"cluster, none", none, "", "", "", startCluster, "skip: redistest: no redis-server: ", ""},
 		{"cluster, none, required", none, "", "", "1", startCluster, "fatal: redistest: no redis-server, and TRANSPARENCY_REQUIRE_REDIS=1: ", ""},
+		{"sentinel, none", none, "", "", "", startSentinel, "skip: redistest: no redis-server: ", ""},
+		{"sentinel, none, required", none, "", "", "1", startSentinel, "fatal: redistest: no redis-server, and TRANSPARENCY_REQUIRE_REDIS=1: ", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

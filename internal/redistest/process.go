@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +24,7 @@ type process struct {
 	version string
 	admin   *redis.Client // one connection, made before any other
 	cmd     *exec.Cmd
+	log     bytes.Buffer  // its output, to be read once it exited
 	exited  chan struct{} // closed when the process is gone and waited for
 }
 
@@ -64,15 +66,15 @@ func startProcessAgain(port int, dir string, args ...string) (*process, error) {
 var errPortTaken = errors.New("redistest: port taken")
 
 func startProcessAt(port int, dir string, args ...string) (*process, error) {
-	var log bytes.Buffer
-	cmd := exec.Command("redis-server", append([]string{
+	cmd := exec.Command("redis-server", append(slices.Clone(args), // a configuration file comes first
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(port),
 		"--save", "", "--appendonly", "no", "--dir", dir,
-	}, args...)...)
-	cmd.Stdout, cmd.Stderr = &log, &log
+		"--repl-diskless-sync-delay", "0", // a replica in a test is the only one
+	)...)
 	cmd.SysProcAttr = dieWithParent()
 
 	p := &process{port: port, cmd: cmd, exited: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = &p.log, &p.log
 	started := make(chan error)
 	go func() {
 		// The parent-death signal follows the thread that forked, not the process, so that thread
@@ -92,10 +94,10 @@ func startProcessAt(port int, dir string, args ...string) (*process, error) {
 	p.admin = redis.NewClient(adminOptions(p.addr()))
 	if err := p.ready(); err != nil {
 		p.kill()
-		if strings.Contains(log.String(), "already in use") || errors.Is(err, errPortTaken) {
+		if strings.Contains(p.log.String(), "already in use") || errors.Is(err, errPortTaken) {
 			return nil, errPortTaken
 		}
-		return nil, fmt.Errorf("redistest: redis-server on port %d: %w\n%s", port, err, log.String())
+		return nil, fmt.Errorf("redistest: redis-server on port %d: %w\n%s", port, err, p.log.String())
 	}
 	return p, nil
 }
@@ -121,6 +123,9 @@ func (p *process) ready() error {
 		return errPortTaken
 	}
 	p.version = server["redis_version"]
+	if server["redis_mode"] == "sentinel" { // which has no CONFIG
+		return nil
+	}
 	return p.admin.ConfigResetStat(ctx).Err()
 }
 
@@ -166,14 +171,19 @@ func freePort() (int, error) {
 	return 0, fmt.Errorf("redistest: no free port: %w", err)
 }
 
-// poll calls f until it returns nil. It gives up, with f's last error, when ctx ends or stop is closed.
+// poll calls f until it returns nil. It gives up when ctx ends or stop is closed, with the last
+// error of f that is not the end of ctx.
 func poll(ctx context.Context, stop <-chan struct{}, f func() error) error {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
+	var err error
 	for {
-		err := f()
-		if err == nil {
+		last := f()
+		if last == nil {
 			return nil
+		}
+		if err == nil || ctx.Err() == nil {
+			err = last
 		}
 		select {
 		case <-tick.C:
