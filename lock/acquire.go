@@ -28,24 +28,28 @@ func margin(ttl time.Duration) time.Duration {
 	return min(max(ttl/10, min(ttl/2, time.Millisecond)), time.Second)
 }
 
-func (l *Locker) acquire(ctx context.Context, m *mutex, wait bool) (*Lease, error) {
+func (l *Locker) acquire(ctx context.Context, m *request, wait bool) (*Lease, error) {
 	if m.err != nil {
 		return nil, m.err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	s, err := l.enter(ctx, m.key, wait)
+	s, err := l.enter(ctx, slotName{m.key, m.permits > 0}, wait)
 	if err != nil {
 		return nil, err
 	}
 	defer l.calls.Done()
-	c := contest{l: l, slot: s, wait: wait, claim: Claim{Key: m.key, Token: newToken(l.owner), TTL: m.ttl}}
+	c := contest{l: l, slot: s, wait: wait, claim: Claim{
+		Key: m.key, Token: newToken(l.owner), TTL: m.ttl, Permits: m.permits, Holder: l.opts.Holder,
+	}}
 	lease, err := c.run(ctx)
 	if err != nil {
 		l.mu.Lock()
 		c.stopWaiting()
-		l.pass(s)
+		if s != nil {
+			l.pass(s)
+		}
 		l.unlock()
 		return nil, err
 	}
@@ -55,7 +59,7 @@ func (l *Locker) acquire(ctx context.Context, m *mutex, wait bool) (*Lease, erro
 // A contest is one call's way to a lease, once it has the slot.
 type contest struct {
 	l       *Locker
-	slot    *slot
+	slot    *slot // nil when the call does without
 	claim   Claim
 	wait    bool
 	inLine  bool       // the token stands in the store's line, or did
@@ -86,11 +90,14 @@ func (c *contest) run(ctx context.Context) (*Lease, error) {
 			c.failed++
 
 		case grant.Fence == 0:
-			c.held, c.answer = &HeldError{Remaining: max(grant.Remaining, 0)}, now
+			c.held, c.answer = &HeldError{Remaining: max(grant.Remaining, 0), Holder: grant.Holder}, now
 			c.failed, c.slow = 0, 0
 			if !c.wait {
 				return nil, c.held
 			}
+			l.mu.Lock()
+			c.slot.told, c.slot.since = c.held, now
+			l.unlock()
 			c.inLine = true
 			// A little later than the end, and not all at once.
 			pause = min(c.held.Remaining+time.Millisecond+rand.N(5*time.Millisecond), maxPoll)
@@ -105,7 +112,8 @@ func (c *contest) run(ctx context.Context) (*Lease, error) {
 			// again: a key that is this token's is granted anew.
 			if c.slow++; c.slow > 1 {
 				c.drop()
-				return nil, invalid("the TTL of %v is too short for a round trip of %v", c.claim.TTL, now.since(start))
+				return nil, fmt.Errorf("%w: the store took %v to answer, too long for a TTL of %v",
+					transparency.ErrUnavailable, now.since(start).Round(time.Microsecond), c.claim.TTL)
 			}
 			continue
 
@@ -140,7 +148,12 @@ func (c *contest) lease(ctx context.Context, start instant, fence uint64) *Lease
 		return nil
 	}
 	c.stopWaiting() // before the lease can end, and the slot be another's
-	c.slot.lease = lease
+	if c.slot != nil {
+		c.slot.told, c.slot.lease = nil, lease
+		if c.claim.Permits > 0 {
+			l.leave(lease) // there may be more permits
+		}
+	}
 	l.stats.Acquired++
 	l.keep(lease)
 	return lease

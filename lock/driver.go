@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Driver is the store behind a [Locker]: four operations that the engine
+// A Driver is the store behind a [Locker]: five operations that the engine
 // builds renewal, validity, waiting and undoing on. It must be safe for
 // concurrent use. Package locktest holds the checks that every Driver passes.
 //
@@ -22,10 +22,15 @@ type Driver interface {
 	// Acquire tries once to give c.Key to c.Token for c.TTL. When the key is
 	// free, or already given to that very token, it is granted, anew and for
 	// the whole TTL, with a fence greater than every fence given for the key
-	// before. Else the Grant has no fence, says how long the present claim
-	// lasts, and if queue is set the token stands in line: an orderly release
-	// then hands the key to the token that has stood there longest. Asking
-	// again does not change its place.
+	// before. Else the Grant has no fence, says who has the key and how long
+	// that claim lasts, and if queue is set the token stands in line: an
+	// orderly release then hands the key to the token that has stood there
+	// longest. Asking again does not change its place.
+	//
+	// With c.Permits the key is a semaphore, apart from the lock of the same
+	// key: it is free as long as fewer than c.Permits other tokens have it, and
+	// a release hands it to the first in line for whose own number of permits
+	// that is so.
 	//
 	// A grant that comes too late to be returned is undone by the Driver.
 	Acquire(ctx context.Context, c Claim, queue bool) (Grant, error)
@@ -36,12 +41,18 @@ type Driver interface {
 	// a token that had lost it.
 	Renew(ctx context.Context, claims []Claim) []error
 
-	// Release takes the key away from token, and token out of the line, and
-	// reports whether the key had been given to it. A key that is given to
+	// Release takes c.Key away from c.Token, and the token out of the line,
+	// and reports whether the key had been given to it. A key that is given to
 	// another is left alone, so that a repeated Release does no harm. When
 	// tokens stand in line the key is handed to the first, for a grace that is
 	// long enough for one Acquire, and its owner is woken.
-	Release(ctx context.Context, key, token string) (bool, error)
+	Release(ctx context.Context, c Claim) (bool, error)
+
+	// Break takes the lock of key away from whatever token has it, as that
+	// token's Release would, and returns a fence that is greater than every
+	// fence given for the key before, and smaller than those given after. That
+	// nobody has the lock is no error.
+	Break(ctx context.Context, key string) (uint64, error)
 
 	// Listen calls wake with the key whenever one is handed to a token of this
 	// owner, until ctx ends or the source of news fails, and returns why. It
@@ -61,6 +72,14 @@ type Claim struct {
 
 	// TTL is in whole milliseconds, at least one.
 	TTL time.Duration
+
+	// Permits is how many tokens may have the key at once. Zero means that the
+	// key is a lock, and not a semaphore.
+	Permits int
+
+	// Holder is what those who ask for the key in vain are told of this claim;
+	// it may be empty.
+	Holder string
 }
 
 // A Grant is the answer to an attempt.
@@ -69,9 +88,12 @@ type Grant struct {
 	// every fence given for the key before.
 	Fence uint64
 
-	// Remaining is how long the other's claim lasts. Zero means that the key
-	// may be free by now.
+	// Remaining is how long the other's claim lasts; of several, the one whose
+	// end makes the key free. Zero means that the key may be free by now.
 	Remaining time.Duration
+
+	// Holder is what that claim says of itself.
+	Holder string
 }
 
 const (

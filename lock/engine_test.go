@@ -252,7 +252,7 @@ func TestLogger(t *testing.T) {
 		if err != nil {
 			t.Fatalf("Lock error = %v", err)
 		}
-		_, _ = store.Release(t.Context(), "stock:7", lease.claim.Token)
+		_, _ = store.Release(t.Context(), lease.claim)
 		<-lease.Context().Done()
 		synctest.Wait()
 		mu.Lock()
@@ -278,7 +278,7 @@ func TestZeroValues(t *testing.T) {
 	}
 	var d RedisDriver
 	_, err := d.Acquire(t.Context(), Claim{Key: "k"}, true)
-	_, releaseErr := d.Release(t.Context(), "k", "t")
+	_, releaseErr := d.Release(t.Context(), Claim{Key: "k", Token: "t"})
 	for _, err := range []error{err, releaseErr, d.Renew(t.Context(), make([]Claim, 1))[0], d.Listen(t.Context(), "o", nil)} {
 		if !errors.Is(err, transparency.ErrInvalid) {
 			t.Errorf("a zero RedisDriver's error = %v, want ErrInvalid", err)
@@ -394,15 +394,15 @@ func TestHeap(t *testing.T) {
 	}
 }
 
-func FuzzParseMint(f *testing.F) {
+func FuzzParseGrant(f *testing.F) {
 	f.Add("1796061760749320")
 	f.Add("0")
 	f.Add("-1")
 	f.Add("1.7e+15")
 	f.Fuzz(func(t *testing.T, reply string) {
-		g, err := parseMint(reply, nil)
+		g, err := parseGrant(reply, nil)
 		if (err == nil) != (g.Fence != 0) || g.Remaining != 0 {
-			t.Errorf("parseMint(%q) = %+v, %v", reply, g, err)
+			t.Errorf("parseGrant(%q) = %+v, %v", reply, g, err)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package lock
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-transparency/transparency"
@@ -30,16 +31,29 @@ var (
 // A HeldError says that a lock was not to be had. It matches [ErrHeld].
 type HeldError struct {
 	// Remaining is for how long the present lease runs on if it is not
-	// renewed; it usually is. Zero means that it is not known.
+	// renewed; it usually is. Zero means that it is not known. Of the holders
+	// of a [Semaphore] it is the one whose end would free a permit.
 	Remaining time.Duration
+
+	// Holder is what the holder's Locker says of itself, by [Options].Holder.
+	// Empty means that it says nothing, or that the lock is on its way from
+	// one holder to the next.
+	Holder string
 }
 
 // Error returns a text without the key, which the error around it names.
 func (e *HeldError) Error() string {
-	if e.Remaining <= 0 {
+	if e == nil {
 		return ErrHeld.Error()
 	}
-	return fmt.Sprintf("%v for up to %v unless renewed", ErrHeld, max(e.Remaining.Round(time.Millisecond), time.Millisecond))
+	text := ErrHeld.Error()
+	if e.Holder != "" {
+		text += fmt.Sprintf(", %q,", e.Holder)
+	}
+	if e.Remaining > 0 {
+		text += fmt.Sprintf(" for up to %v unless renewed", max(e.Remaining.Round(time.Millisecond), time.Millisecond))
+	}
+	return strings.TrimSuffix(text, ",")
 }
 
 // Is reports whether target is [ErrHeld].

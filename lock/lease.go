@@ -9,8 +9,10 @@ import (
 	"github.com/go-transparency/transparency"
 )
 
-// A Lease is a lock that was granted. Its Locker renews it until it is
-// unlocked or lost. Its methods are safe for concurrent use.
+// A Lease is a lock, or a permit of a [Semaphore], that was granted. Its Locker
+// renews it until it is unlocked or lost. Its methods are safe for concurrent
+// use. The zero Lease was never held, and says so with
+// [transparency.ErrInvalid].
 type Lease struct {
 	_     noCopy
 	l     *Locker
@@ -42,19 +44,42 @@ const (
 	released
 )
 
-// Key returns the key as it was given to [Locker.Mutex].
-func (s *Lease) Key() string { return s.claim.Key }
+// Key returns the key as it was given to [Locker.Mutex] or [Locker.Semaphore].
+func (s *Lease) Key() string {
+	if s == nil {
+		return ""
+	}
+	return s.claim.Key
+}
 
 // Fence returns the lease's fencing token. It is never zero, and greater than
 // that of every lease of the key before. A resource that remembers the
 // greatest fence it has seen, and refuses a smaller one, is safe from a holder
 // that was paused and does not know yet that its lease has ended.
-func (s *Lease) Fence() uint64 { return s.fence }
+func (s *Lease) Fence() uint64 {
+	if s == nil {
+		return 0
+	}
+	return s.fence
+}
+
+// unusable returns why the lease was never held, or nil.
+func (s *Lease) unusable() error {
+	if s == nil || s.l == nil {
+		return errNoLease
+	}
+	return nil
+}
+
+var errNoLease = failed("hold", "", invalid("the Lease is not from a Locker"))
 
 // ValidUntil returns until when nobody else can have the lock, by this
 // machine's clock and with a margin. Each renewal moves it on. When the lease
 // has ended it is the time of the end.
 func (s *Lease) ValidUntil() time.Time {
+	if s.unusable() != nil {
+		return time.Time{}
+	}
 	s.l.mu.Lock()
 	defer s.l.unlock()
 	s.check(s.l.now())
@@ -65,6 +90,9 @@ func (s *Lease) ValidUntil() time.Time {
 // [ErrReleased]. It looks at the clock itself, wall and monotonic, so that it
 // is right at once after the machine was suspended.
 func (s *Lease) Err() error {
+	if err := s.unusable(); err != nil {
+		return err
+	}
 	s.l.mu.Lock()
 	defer s.l.unlock()
 	s.check(s.l.now())
@@ -92,6 +120,11 @@ func (s *Lease) err() error {
 // suspended, the context's Err and the methods of the Lease know at once; its
 // Done channel follows within a third of the TTL.
 func (s *Lease) Context() context.Context {
+	if err := s.unusable(); err != nil {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		cancel(err)
+		return ctx
+	}
 	s.l.mu.Lock()
 	defer s.l.unlock()
 	s.check(s.l.now())
@@ -119,6 +152,9 @@ func (s *Lease) Context() context.Context {
 // releases, for at most 100 ms. It may be called again, after success with
 // the same answer, after an error as another try, and after Close.
 func (s *Lease) Unlock(ctx context.Context) error {
+	if err := s.unusable(); err != nil {
+		return err
+	}
 	l := s.l
 	l.mu.Lock()
 	s.check(l.now())
@@ -189,12 +225,12 @@ func (c *watched) Err() error {
 func (l *Locker) release(ctx context.Context, c Claim) (bool, error) {
 	err := ctx.Err()
 	if err == nil {
-		owned, err := l.driver.Release(ctx, c.Key, c.Token)
+		owned, err := l.driver.Release(ctx, c)
 		return owned, classed(err)
 	}
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(deadGrace, l.opts.Timeout))
 	defer cancel()
-	owned, releaseErr := l.driver.Release(detached, c.Key, c.Token)
+	owned, releaseErr := l.driver.Release(detached, c)
 	if errors.Is(releaseErr, context.DeadlineExceeded) {
 		// That bound was ours. The caller is told of its own context.
 		class := transparency.ErrUncertain

@@ -9,14 +9,25 @@ import (
 
 // A slot is a key's place in this process: one call of Lock or TryLock, or one
 // lease, has it, and the others stand in line. So a process contends for a key
-// once, however many of its goroutines want it.
+// once, however many of its goroutines want it. Leases of a semaphore leave it
+// to the next call.
 type slot struct {
-	key   string
+	name  slotName
 	lease *Lease        // of the one who has the slot, once it is granted
+	told  *HeldError    // what those who contend were told last, until one is granted
+	since instant       // when that was
 	wake  chan struct{} // of the one who has the slot, while it waits; holds one
 	woken bool          // before there was a wake
-	first *place        // those in line
-	last  *place
+
+	waited bool   // the one who has the slot stood in line for it
+	first  *place // those in line
+	last   *place
+}
+
+// A slotName tells locks and semaphores apart.
+type slotName struct {
+	key       string
+	semaphore bool
 }
 
 type place struct {
@@ -24,21 +35,27 @@ type place struct {
 	prev, next *place
 }
 
-// enter gives ctx's call the slot of key, at once or in its turn. Without
-// wait, a slot that is taken is a HeldError.
-func (l *Locker) enter(ctx context.Context, key string, wait bool) (*slot, error) {
+// enter gives ctx's call the slot of that name, at once or in its turn.
+// Without wait, a slot that is taken is a HeldError, but one of a semaphore
+// only when somebody waits there: else the call can do without, and gets nil.
+func (l *Locker) enter(ctx context.Context, name slotName, wait bool) (*slot, error) {
 	l.mu.Lock()
 	if l.closed {
 		l.unlock()
 		return nil, ErrClosed
 	}
-	s, taken := l.slots.get(key)
+	s, taken := l.slots.get(name)
 	if !taken {
-		s = &slot{key: key}
-		l.slots.put(key, s)
+		s = &slot{name: name}
+		l.slots.put(name, s)
 		l.calls.Add(1)
 		l.unlock()
 		return s, nil
+	}
+	if !wait && name.semaphore && !s.waited && s.told == nil && s.first == nil {
+		l.calls.Add(1)
+		l.unlock()
+		return nil, nil
 	}
 	if !wait {
 		defer l.unlock()
@@ -86,11 +103,14 @@ func (l *Locker) enter(ctx context.Context, key string, wait bool) (*slot, error
 
 // held says that the slot is taken. It requires the Locker's mu.
 func (s *slot) held(now instant) *HeldError {
-	held := &HeldError{}
-	if s.lease != nil {
-		held.Remaining = s.lease.remaining(now)
+	switch {
+	case s.lease != nil:
+		return &HeldError{Remaining: s.lease.remaining(now), Holder: s.lease.claim.Holder}
+	case s.told != nil:
+		return &HeldError{Remaining: max(s.told.Remaining-now.since(s.since), 0), Holder: s.told.Holder}
+	default:
+		return &HeldError{}
 	}
-	return held
 }
 
 // remove takes p out of the line. It requires the Locker's mu.
@@ -112,11 +132,12 @@ func (s *slot) remove(p *place) {
 func (l *Locker) pass(s *slot) {
 	s.lease, s.wake, s.woken = nil, nil, false
 	if p := s.first; p != nil {
+		s.waited = true
 		s.remove(p)
 		close(p.ready)
 		return
 	}
-	l.slots.drop(s.key)
+	l.slots.drop(s.name)
 }
 
 // leave gives up the lease's slot, if it still has it. It requires l.mu.
@@ -129,28 +150,28 @@ func (l *Locker) leave(lease *Lease) {
 
 // keyed is a map that gives memory back when it has shrunk: Go's maps keep the room
 // that they once needed.
-type keyed[V any] struct {
-	m    map[string]V
+type keyed[K comparable, V any] struct {
+	m    map[K]V
 	most int
 }
 
-func (k *keyed[V]) get(key string) (V, bool) {
+func (k *keyed[K, V]) get(key K) (V, bool) {
 	v, ok := k.m[key]
 	return v, ok
 }
 
-func (k *keyed[V]) put(key string, v V) {
+func (k *keyed[K, V]) put(key K, v V) {
 	if k.m == nil {
-		k.m = make(map[string]V)
+		k.m = make(map[K]V)
 	}
 	k.m[key] = v
 	k.most = max(k.most, len(k.m))
 }
 
-func (k *keyed[V]) drop(key string) {
+func (k *keyed[K, V]) drop(key K) {
 	delete(k.m, key)
 	if k.most > 1024 && len(k.m) < k.most/8 {
-		small := make(map[string]V, len(k.m))
+		small := make(map[K]V, len(k.m))
 		maps.Copy(small, k.m)
 		k.m, k.most = small, len(small)
 	}

@@ -92,8 +92,10 @@ func (l *Locker) wake(key string) {
 	l.mu.Lock()
 	defer l.unlock()
 	if key != "" {
-		if s, ok := l.slots.get(key); ok {
-			s.rouse()
+		for _, semaphore := range [...]bool{false, true} {
+			if s, ok := l.slots.get(slotName{key, semaphore}); ok {
+				s.rouse()
+			}
 		}
 		return
 	}

@@ -45,8 +45,19 @@ type MutexOptions struct {
 // error wraps [ErrLost] too, even if fn returned nil: another may have been
 // inside at the same time. A release that failed is no error of Do, because
 // the section was covered; the Locker goes on trying.
-func Do(ctx context.Context, m Mutex, fn func(ctx context.Context, fence uint64) error) (err error) {
-	lease, err := m.Lock(ctx)
+func Do(ctx context.Context, m Mutex, fn func(ctx context.Context, fence uint64) error) error {
+	if m == nil {
+		return fmt.Errorf("lock: do: %w", invalid("the Mutex is nil"))
+	}
+	return cover(ctx, m.Lock, fn)
+}
+
+// cover calls fn under a lease that acquire gives.
+func cover(ctx context.Context, acquire func(context.Context) (*Lease, error), fn func(ctx context.Context, fence uint64) error) (err error) {
+	if fn == nil {
+		return fmt.Errorf("lock: do: %w", invalid("the function is nil"))
+	}
+	lease, err := acquire(ctx)
 	if err != nil {
 		return err
 	}

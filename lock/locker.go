@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -17,6 +16,8 @@ const (
 	MaxTTL = 24 * time.Hour
 	// DefaultTimeout bounds one exchange with the store.
 	DefaultTimeout = 2 * time.Second
+
+	maxHolder = 200
 )
 
 // Options configures a [Locker]. Nil is fine.
@@ -35,6 +36,12 @@ type Options struct {
 	// Prefix is put before every key in Redis, and has no meaning elsewhere.
 	// Empty means "lock:". Lockers with different prefixes never meet.
 	Prefix string
+
+	// Holder is what those are told who ask in vain for a lock that this
+	// Locker holds, in [HeldError]: who or where it is, as in "worker-3/812".
+	// It stands in the store and in their errors, so it should be no secret.
+	// Empty means that they are told nothing. At most 200 bytes.
+	Holder string
 
 	// Logger is told of lost leases, of renewals that fail, and of client
 	// options that do harm. Nil discards.
@@ -64,6 +71,9 @@ func (o *Options) withDefaults() (Options, error) {
 	if err == nil && opts.Timeout < 0 {
 		err = invalid("the timeout is %v, and a lock needs one", opts.Timeout)
 	}
+	if err == nil && len(opts.Holder) > maxHolder {
+		err = invalid("the holder's name has %d bytes, more than %d", len(opts.Holder), maxHolder)
+	}
 	return opts, err
 }
 
@@ -86,13 +96,13 @@ type Locker struct {
 	wall   func() time.Time // the wall clock; nil means that of time.Now
 
 	done     chan struct{}  // closed by Close
-	calls    sync.WaitGroup // Lock and TryLock under way
+	calls    sync.WaitGroup // that ask the store under way
 	attempts atomic.Uint64
 	tasks    sync.WaitGroup // background goroutines
 
 	mu      sync.Mutex // guards what follows
 	closed  bool
-	slots   keyed[*slot]
+	slots   keyed[slotName, *slot]
 	leases  heap[*Lease]
 	keeper  keeper
 	ear     ear
@@ -122,40 +132,21 @@ func NewRedis(client RedisClient, opts *Options) *Locker {
 	return New(NewRedisDriver(client, opts), opts)
 }
 
-// Mutex returns the mutex of key. It does no I/O; a key or an option that can
-// never work is an error of each operation, wrapping
-// [github.com/go-transparency/transparency.ErrInvalid].
-func (l *Locker) Mutex(key string, opts *MutexOptions) Mutex {
-	m := &mutex{l: l, key: key, ttl: l.opts.TTL, err: l.err}
-	if l.driver == nil && m.err == nil {
-		m.err = invalid("there is no driver; a Locker comes from New, NewMemory or NewRedis")
+// unusable returns why no operation can work.
+func (l *Locker) unusable() error {
+	switch {
+	case l == nil:
+		return invalid("the Locker is nil")
+	case l.err != nil:
+		return l.err
+	case l.driver == nil:
+		return errNoDriver
+	default:
+		return nil
 	}
-	if opts != nil && opts.TTL != 0 && m.err == nil {
-		m.ttl, m.err = checkTTL(opts.TTL)
-	}
-	if key == "" && m.err == nil {
-		m.err = invalid("the key is empty")
-	}
-	return m
 }
 
-type mutex struct {
-	l   *Locker
-	key string
-	ttl time.Duration
-	err error
-}
-
-func (m *mutex) Lock(ctx context.Context) (*Lease, error)    { return m.acquire(ctx, "lock", true) }
-func (m *mutex) TryLock(ctx context.Context) (*Lease, error) { return m.acquire(ctx, "trylock", false) }
-
-func (m *mutex) acquire(ctx context.Context, op string, wait bool) (*Lease, error) {
-	lease, err := m.l.acquire(ctx, m, wait)
-	if err != nil {
-		return nil, failed(op, m.key, err)
-	}
-	return lease, nil
-}
+var errNoDriver = invalid("there is no driver; a Locker comes from New, NewMemory or NewRedis")
 
 // Close ends the Locker. Those who wait get [ErrClosed], as every later Lock
 // and TryLock does. Leases still held are lost: they are not renewed any more
@@ -167,6 +158,9 @@ func (m *mutex) acquire(ctx context.Context, op string, wait bool) (*Lease, erro
 // goes on connecting, which a go-redis client does until its DialTimeout.
 // Closing again waits likewise. The error is always nil.
 func (l *Locker) Close() error {
+	if l == nil {
+		return nil
+	}
 	l.mu.Lock()
 	if !l.closed {
 		l.closed = true
@@ -197,6 +191,9 @@ type Stats struct {
 
 // Stats returns the counts of this moment.
 func (l *Locker) Stats() Stats {
+	if l == nil {
+		return Stats{}
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.stats

@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -13,16 +14,28 @@ const grace = 50 * time.Millisecond
 // as processes share a Redis. The zero value is an empty store.
 type MemoryDriver struct {
 	mu    sync.Mutex // guards what follows
-	keys  keyed[*memoryKey]
+	keys  keyed[slotName, *memoryKey]
 	sweep int                                // size at which those that expired are looked for
 	fence uint64                             // the greatest given, for any key
 	ears  map[string]map[*memoryEar]struct{} // by owner
 }
 
+// A memoryKey is a lock, which is a semaphore of one permit here, or a
+// semaphore.
 type memoryKey struct {
+	holds []memoryHold // those that expired go at the next look
+	line  []memoryWait // first come first
+	one   [1]memoryHold
+}
+
+type memoryHold struct {
+	token, holder string
+	expires       time.Time
+}
+
+type memoryWait struct {
 	token   string
-	expires time.Time
-	line    []string // tokens that wait, first come first
+	permits int // that it knows of
 }
 
 type memoryEar struct{ wake func(key string) }
@@ -36,92 +49,161 @@ const minSweep = 1024
 
 // Acquire implements [Driver].
 func (d *MemoryDriver) Acquire(ctx context.Context, c Claim, queue bool) (Grant, error) {
-	if err := ctx.Err(); err != nil {
+	if err := d.unusable(ctx); err != nil {
 		return Grant{}, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
-	k, ok := d.keys.get(c.Key)
+	name := slotName{c.Key, c.Permits > 0}
+	k, ok := d.keys.get(name)
 	if !ok {
 		d.clean(now)
 		k = &memoryKey{}
-		d.keys.put(c.Key, k)
-	} else if k.token != c.Token && now.Before(k.expires) {
-		if queue {
-			k.enqueue(c.Token)
-		}
-		return Grant{Remaining: k.expires.Sub(now)}, nil
+		k.holds = k.one[:0]
+		d.keys.put(name, k)
 	}
-	k.token, k.expires = c.Token, now.Add(c.TTL)
+	k.sweep(now)
+	permits := max(c.Permits, 1)
+	i := k.find(c.Token)
+	if i < 0 && len(k.holds) >= permits {
+		if queue {
+			k.enqueue(memoryWait{c.Token, permits})
+		}
+		return k.refusal(permits, now), nil
+	}
+	if i < 0 {
+		i = len(k.holds)
+		k.holds = append(k.holds, memoryHold{})
+	}
+	k.holds[i] = memoryHold{c.Token, c.Holder, now.Add(c.TTL)}
 	k.dequeue(c.Token)
-	// As in Redis: the time, so that fences rise although none is kept for a
-	// key, and one more when the time does not.
+	return Grant{Fence: d.mint(now)}, nil
+}
+
+// unusable returns why an operation cannot work.
+func (d *MemoryDriver) unusable(ctx context.Context) error {
+	if d == nil {
+		return invalid("the MemoryDriver is nil")
+	}
+	return ctx.Err()
+}
+
+// mint returns a fence. As in Redis it is the time, so that fences rise
+// although none is kept for a key, and one more when the time does not. It
+// requires d.mu.
+func (d *MemoryDriver) mint(now time.Time) uint64 {
 	d.fence = max(d.fence+1, uint64(now.UnixMicro()))
-	return Grant{Fence: d.fence}, nil
+	return d.fence
 }
 
 // Renew implements [Driver].
 func (d *MemoryDriver) Renew(ctx context.Context, claims []Claim) []error {
 	results := make([]error, len(claims))
+	if err := d.unusable(ctx); err != nil {
+		for i := range results {
+			results[i] = err
+		}
+		return results
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
 	for i, c := range claims {
-		k, ok := d.keys.get(c.Key)
-		switch {
-		case ctx.Err() != nil:
-			results[i] = ctx.Err()
-		case !ok || k.token != c.Token || !now.Before(k.expires):
-			results[i] = ErrLost
-		default:
-			k.expires = now.Add(c.TTL)
+		results[i] = ErrLost
+		if k, ok := d.keys.get(slotName{c.Key, c.Permits > 0}); ok {
+			if j := k.find(c.Token); j >= 0 && now.Before(k.holds[j].expires) {
+				k.holds[j].expires = now.Add(c.TTL)
+				results[i] = nil
+			}
 		}
 	}
 	return results
 }
 
 // Release implements [Driver].
-func (d *MemoryDriver) Release(ctx context.Context, key, token string) (bool, error) {
-	if err := ctx.Err(); err != nil {
+func (d *MemoryDriver) Release(ctx context.Context, c Claim) (bool, error) {
+	if err := d.unusable(ctx); err != nil {
 		return false, err
 	}
-	owned, wake := d.release(key, token)
-	for _, e := range wake {
-		e.wake(key)
+	owned, woken := d.release(c)
+	for _, e := range woken {
+		e.wake(c.Key)
 	}
 	return owned, nil
 }
 
-func (d *MemoryDriver) release(key, token string) (owned bool, wake []*memoryEar) {
+func (d *MemoryDriver) release(c Claim) (owned bool, woken []*memoryEar) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	k, ok := d.keys.get(key)
+	name := slotName{c.Key, c.Permits > 0}
+	k, ok := d.keys.get(name)
 	if !ok {
 		return false, nil
 	}
 	now := time.Now()
-	if k.token != token || !now.Before(k.expires) {
-		k.dequeue(token)
+	k.sweep(now)
+	k.dequeue(c.Token)
+	i := k.find(c.Token)
+	if i < 0 {
 		return false, nil
 	}
-	for len(k.line) > 0 {
-		next := k.line[0]
-		k.line = k.line[1:]
-		for e := range d.ears[Owner(next)] {
-			wake = append(wake, e)
-		}
-		if len(wake) > 0 { // else its owner is gone
-			k.token, k.expires = next, now.Add(grace)
-			return true, wake
-		}
+	k.holds = slices.Delete(k.holds, i, i+1)
+	return true, d.handOver(name, k, now)
+}
+
+// Break implements [Driver].
+func (d *MemoryDriver) Break(ctx context.Context, key string) (uint64, error) {
+	if err := d.unusable(ctx); err != nil {
+		return 0, err
 	}
-	d.keys.drop(key)
-	return true, nil
+	fence, woken := d.breakLock(key)
+	for _, e := range woken {
+		e.wake(key)
+	}
+	return fence, nil
+}
+
+func (d *MemoryDriver) breakLock(key string) (fence uint64, woken []*memoryEar) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	fence = d.mint(now)
+	name := slotName{key, false}
+	if k, ok := d.keys.get(name); ok {
+		k.holds = k.holds[:0]
+		woken = d.handOver(name, k, now)
+	}
+	return fence, woken
+}
+
+// handOver gives what is free to the first in line for whom it is, and returns
+// whom to wake. It requires d.mu.
+func (d *MemoryDriver) handOver(name slotName, k *memoryKey, now time.Time) (woken []*memoryEar) {
+	k.line = slices.DeleteFunc(k.line, func(w memoryWait) bool {
+		if len(k.holds) >= w.permits {
+			return false
+		}
+		ears := d.ears[Owner(w.token)]
+		for e := range ears {
+			woken = append(woken, e)
+		}
+		if len(ears) > 0 { // else its owner is gone
+			k.holds = append(k.holds, memoryHold{token: w.token, expires: now.Add(grace)})
+		}
+		return true
+	})
+	if len(k.holds) == 0 {
+		d.keys.drop(name)
+	}
+	return woken
 }
 
 // Listen implements [Driver].
 func (d *MemoryDriver) Listen(ctx context.Context, owner string, wake func(key string)) error {
+	if err := d.unusable(ctx); err != nil {
+		return err
+	}
 	e := &memoryEar{wake}
 	d.mu.Lock()
 	if d.ears == nil {
@@ -143,22 +225,33 @@ func (d *MemoryDriver) Listen(ctx context.Context, owner string, wake func(key s
 	return ctx.Err()
 }
 
-func (k *memoryKey) enqueue(token string) {
-	for _, t := range k.line {
-		if t == token {
-			return
-		}
+// sweep takes out what has expired.
+func (k *memoryKey) sweep(now time.Time) {
+	k.holds = slices.DeleteFunc(k.holds, func(h memoryHold) bool { return !now.Before(h.expires) })
+}
+
+func (k *memoryKey) find(token string) int {
+	return slices.IndexFunc(k.holds, func(h memoryHold) bool { return h.token == token })
+}
+
+// refusal is for one who knows of so many permits, which are all held.
+func (k *memoryKey) refusal(permits int, now time.Time) Grant {
+	holds := k.holds
+	if len(holds) > 1 {
+		holds = slices.SortedFunc(slices.Values(holds), func(a, b memoryHold) int { return a.expires.Compare(b.expires) })
 	}
-	k.line = append(k.line, token)
+	last := holds[len(holds)-permits]
+	return Grant{Remaining: last.expires.Sub(now), Holder: last.holder}
+}
+
+func (k *memoryKey) enqueue(w memoryWait) {
+	if !slices.ContainsFunc(k.line, func(in memoryWait) bool { return in.token == w.token }) {
+		k.line = append(k.line, w)
+	}
 }
 
 func (k *memoryKey) dequeue(token string) {
-	for i, t := range k.line {
-		if t == token {
-			k.line = append(k.line[:i:i], k.line[i+1:]...)
-			return
-		}
-	}
+	k.line = slices.DeleteFunc(k.line, func(w memoryWait) bool { return w.token == token })
 }
 
 // clean removes keys that expired without a release, each time that the keys
@@ -168,9 +261,9 @@ func (d *MemoryDriver) clean(now time.Time) {
 	if len(d.keys.m) < max(d.sweep, minSweep) {
 		return
 	}
-	for key, k := range d.keys.m {
-		if !now.Before(k.expires) {
-			d.keys.drop(key)
+	for name, k := range d.keys.m {
+		if k.sweep(now); len(k.holds) == 0 {
+			d.keys.drop(name)
 		}
 	}
 	d.sweep = 2 * len(d.keys.m)

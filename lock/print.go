@@ -16,6 +16,9 @@ func (c Claim) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()
 
 // String names the lease without its token.
 func (s *Lease) String() string {
+	if s == nil {
+		return "lock.Lease(nil)"
+	}
 	return fmt.Sprintf("lock.Lease(%q, fence %d)", s.claim.Key, s.fence)
 }
 
@@ -33,12 +36,11 @@ func (l *Locker) String() string { return fmt.Sprintf("lock.Locker(%d held)", l.
 // Format is String for every verb.
 func (l *Locker) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, l.String()) }
 
-func (m *mutex) String() string { return fmt.Sprintf("lock.Mutex(%q)", m.key) }
-
-func (m *mutex) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, m.String()) }
-
 // String says how many keys there are.
 func (d *MemoryDriver) String() string {
+	if d == nil {
+		return "lock.MemoryDriver(nil)"
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return fmt.Sprintf("lock.MemoryDriver(%d keys)", len(d.keys.m))
@@ -48,7 +50,12 @@ func (d *MemoryDriver) String() string {
 func (d *MemoryDriver) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, d.String()) }
 
 // String leaves the client out, for it can hold a password.
-func (d *RedisDriver) String() string { return fmt.Sprintf("lock.RedisDriver(%q)", d.prefix) }
+func (d *RedisDriver) String() string {
+	if d == nil {
+		return "lock.RedisDriver(nil)"
+	}
+	return fmt.Sprintf("lock.RedisDriver(%q)", d.prefix)
+}
 
 // Format is String for every verb.
 func (d *RedisDriver) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, d.String()) }

@@ -4,28 +4,36 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
-	"github.com/bsm/redislock"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/go-transparency/transparency"
 	"github.com/go-transparency/transparency/internal/rediskit"
 )
 
 var (
+	//go:embed fence.lua
+	fenceSource string
+	//go:embed line.lua
+	lineSource string
+	//go:embed handover.lua
+	handoverSource string
+
 	//go:embed mint.lua
 	mintSource string
 	//go:embed renew.lua
 	renewSource string
 	//go:embed release.lua
 	releaseSource string
+	//go:embed break.lua
+	breakSource string
 
-	mintScript    = rediskit.NewScript(mintSource)
+	mintScript    = rediskit.NewScript(fenceSource + lineSource + mintSource)
 	renewScript   = rediskit.NewScript(renewSource)
-	releaseScript = rediskit.NewScript(releaseSource)
+	releaseScript = rediskit.NewScript(lineSource + handoverSource + releaseSource)
+	breakScript   = rediskit.NewScript(fenceSource + lineSource + handoverSource + breakSource)
 )
 
 // RedisClient is what the Redis form needs of a client. *redis.Client (a
@@ -41,6 +49,22 @@ const (
 	lineTTL  = 10 * time.Second // a waiter asks once in maxPoll
 	maxLine  = 1000
 )
+
+var (
+	graceText    = ms(grace)
+	fenceTTLText = ms(fenceTTL)
+	lineTTLText  = ms(lineTTL)
+)
+
+// lineText is the TTL of the line for who stands in it, if he does.
+func lineText(queue bool) string {
+	if queue {
+		return lineTTLText
+	}
+	return "0"
+}
+
+func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // RedisDriver keeps locks in Redis. The package page tells its keys.
 type RedisDriver struct {
@@ -77,7 +101,7 @@ const maxCommands = 48
 
 // unusable returns why no operation can work.
 func (d *RedisDriver) unusable() error {
-	if d.client == nil && d.err == nil {
+	if d == nil || d.client == nil && d.err == nil {
 		return invalid("the RedisDriver is not from NewRedisDriver")
 	}
 	return d.err
@@ -95,99 +119,19 @@ func (d *RedisDriver) Acquire(ctx context.Context, c Claim, queue bool) (Grant, 
 	if err := d.unusable(); err != nil {
 		return Grant{}, err
 	}
+	try := d.obtain
+	if c.Permits > 0 {
+		try = d.permit
+	}
 	return rediskit.Do(ctx, d.acquiring, rediskit.Writes, func(ctx context.Context) (Grant, error) {
-		return d.obtain(ctx, c, queue)
+		return try(ctx, c, queue)
 	}, func(g Grant, err error) {
 		if err == nil && (g.Fence != 0 || queue) { // nobody waits for it any more
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), DefaultTimeout)
 			defer cancel()
-			_, _ = d.releaseNow(ctx, c.Key, c.Token) // the engine tries too
+			_, _ = d.releaseNow(ctx, c) // the engine tries too
 		}
 	})
-}
-
-// obtain obtains the lock with redislock and mints its fence, in one round
-// trip when the server knows both scripts.
-func (d *RedisDriver) obtain(ctx context.Context, c Claim, queue bool) (Grant, error) {
-	o := &obtaining{d: d, claim: c, queue: queue}
-	_, err := redislock.New(o).Obtain(ctx, c.Key, c.TTL, &redislock.Options{Token: c.Token})
-	obtained := err == nil
-	if !obtained && !errors.Is(err, redislock.ErrNotObtained) {
-		return Grant{}, err
-	}
-	grant, err := parseMint(o.mint.Result())
-	if noScript(err) || obtained && err == nil && grant.Fence == 0 {
-		// Not known there, or executed before the lock was obtained, as a
-		// Cluster on the move can do.
-		reply, runErr := mintScript.Run(ctx, d.client, o.keys(), o.args()...)
-		grant, err = parseMint(reply, runErr)
-	}
-	if err != nil && obtained {
-		if _, releaseErr := d.releaseNow(ctx, c.Key, c.Token); releaseErr != nil {
-			// Whatever became of the fence, the key may be taken, and that is
-			// the one class to tell. The engine will see to it.
-			err = fmt.Errorf("%w: %s", transparency.ErrUncertain, rediskit.Classify(rediskit.Writes, err).Error())
-		}
-	}
-	return grant, err
-}
-
-// Renew implements [Driver].
-func (d *RedisDriver) Renew(ctx context.Context, claims []Claim) []error {
-	err := d.unusable()
-	if err == nil {
-		var results []error
-		results, err = rediskit.Do(ctx, d.renewing, rediskit.Writes, func(ctx context.Context) ([]error, error) {
-			return d.renew(ctx, claims), nil
-		}, nil)
-		if err == nil {
-			return results
-		}
-	}
-	results := make([]error, len(claims))
-	for i := range results {
-		results[i] = err
-	}
-	return results
-}
-
-// renew sends the claims in one pipeline. A server that does not know the
-// script is told it once, in a second one; servers of a Cluster that still do
-// not know it are told it with every claim.
-func (d *RedisDriver) renew(ctx context.Context, claims []Claim) []error {
-	cmds := make([]*rediskit.Once, len(claims))
-	for round, unknown := 0, len(claims); round < 3 && unknown > 0; round++ {
-		batch := make([]*rediskit.Once, 0, unknown)
-		for i, c := range claims {
-			if round > 0 && !noScript(cmds[i].Err()) {
-				continue
-			}
-			build := renewScript.Cmd
-			if round == 2 || round == 1 && len(batch) == 0 {
-				build = renewScript.Source
-			}
-			cmds[i] = build(ctx, []string{d.lockKey(c.Key)}, c.Token, ms(c.TTL))
-			batch = append(batch, cmds[i])
-		}
-		d.pipeline(ctx, batch...)
-		unknown = 0
-		for _, cmd := range cmds {
-			if noScript(cmd.Err()) {
-				unknown++
-			}
-		}
-	}
-	results := make([]error, len(claims))
-	for i, cmd := range cmds {
-		owned, err := cmd.Bool()
-		switch {
-		case err != nil:
-			results[i] = rediskit.Classify(rediskit.Writes, err)
-		case !owned:
-			results[i] = ErrLost
-		}
-	}
-	return results
 }
 
 // pipeline sends the commands in one round trip. Each holds its error. A
@@ -216,67 +160,54 @@ var errNoReply = errors.New("no reply")
 func noScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
 
 // Release implements [Driver].
-func (d *RedisDriver) Release(ctx context.Context, key, token string) (bool, error) {
+func (d *RedisDriver) Release(ctx context.Context, c Claim) (bool, error) {
 	if err := d.unusable(); err != nil {
 		return false, err
 	}
 	return rediskit.Do(ctx, d.acquiring, rediskit.Writes, func(ctx context.Context) (bool, error) {
-		return d.releaseNow(ctx, key, token)
+		return d.releaseNow(ctx, c)
 	}, nil)
 }
 
-func (d *RedisDriver) releaseNow(ctx context.Context, key, token string) (bool, error) {
-	reply, err := releaseScript.Run(ctx, d.client, []string{d.lockKey(key), d.lineKey(key)},
-		token, ms(grace), d.channels(), ownerLen, key, d.counted)
+func (d *RedisDriver) releaseNow(ctx context.Context, c Claim) (bool, error) {
+	if c.Permits > 0 {
+		return d.releasePermit(ctx, c)
+	}
+	reply, err := releaseScript.Run(ctx, d.client, []string{d.lockKey(c.Key), d.lineKey(c.Key)},
+		c.Token, graceText, d.channels(), ownerLen, c.Key, d.counted)
 	return reply == int64(1), err
 }
 
-// obtaining is the redis.Scripter of one redislock.Obtain: it sends the
-// library's script and ours in one pipeline, so that neither is sent twice.
-type obtaining struct {
-	redis.Scripter // nil: redislock calls the two methods below and no other
-
-	d     *RedisDriver
-	claim Claim
-	queue bool
-	mint  *rediskit.Once
-}
-
-// EvalSha sends redislock's script by its digest.
-func (o *obtaining) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
-	return o.send(ctx, "evalsha", sha, args)
-}
-
-// Eval sends it whole.
-func (o *obtaining) Eval(ctx context.Context, script string, keys []string, args ...any) *redis.Cmd {
-	return o.send(ctx, "eval", script, args)
-}
-
-func (o *obtaining) send(ctx context.Context, name, text string, args []any) *redis.Cmd {
-	keys := o.keys()
-	obtain := rediskit.NewOnce(ctx, 3, append([]any{name, text, 1, keys[0]}, args...)...)
-	o.mint = mintScript.Cmd(ctx, keys, o.args()...)
-	o.d.pipeline(ctx, obtain, o.mint)
-	return obtain.Cmd
-}
-
-func (o *obtaining) keys() []string {
-	key := o.claim.Key
-	return []string{o.d.lockKey(key), o.d.fenceKey(key), o.d.lineKey(key)}
-}
-
-func (o *obtaining) args() []any {
-	line := "0"
-	if o.queue {
-		line = ms(lineTTL)
+// Break implements [Driver].
+func (d *RedisDriver) Break(ctx context.Context, key string) (uint64, error) {
+	if err := d.unusable(); err != nil {
+		return 0, err
 	}
-	return []any{o.claim.Token, ms(fenceTTL), line, maxLine}
+	return rediskit.Do(ctx, d.acquiring, rediskit.Writes, func(ctx context.Context) (uint64, error) {
+		g, err := parseGrant(breakScript.Run(ctx, d.client,
+			[]string{d.lockKey(key), d.fenceKey(key), d.lineKey(key)},
+			fenceTTLText, graceText, d.channels(), ownerLen, key, d.counted))
+		if err == nil && g.Fence == 0 {
+			err = invalid("the reply is no fence")
+		}
+		return g.Fence, err
+	}, nil)
 }
 
-func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+// by stands before what a claim says of itself, after its token. Where another
+// hand has set a key it keeps what may be a secret from being shown.
+const by = " by "
 
-// parseMint reads a reply of mint.lua.
-func parseMint(reply any, err error) (Grant, error) {
+// metadata returns what follows the token of a claim in the store.
+func metadata(holder string) string {
+	if holder == "" {
+		return ""
+	}
+	return by + holder
+}
+
+// parseGrant reads a reply of mint.lua or permit.lua.
+func parseGrant(reply any, err error) (Grant, error) {
 	if err != nil {
 		return Grant{}, err
 	}
@@ -287,12 +218,24 @@ func parseMint(reply any, err error) (Grant, error) {
 			return Grant{}, invalid("the fence in the store is not a number")
 		}
 		return Grant{Fence: fence}, nil
-	case int64:
-		most := MaxTTL.Milliseconds() // what lasts longer, or for ever, was set by other hands
-		if reply == -1 {
-			reply = most
+	case []any:
+		if len(reply) != 2 {
+			break
 		}
-		return Grant{Remaining: time.Duration(min(max(reply, 0), most)) * time.Millisecond}, nil
+		left, isInt := reply[0].(int64)
+		text, isText := reply[1].(string)
+		if !isInt || !isText {
+			break
+		}
+		most := MaxTTL.Milliseconds() // what lasts longer, or for ever, was set by other hands
+		if left == -1 {
+			left = most
+		}
+		g := Grant{Remaining: time.Duration(min(max(left, 0), most)) * time.Millisecond}
+		if holder, ok := strings.CutPrefix(text, by); ok && len(holder) <= maxHolder {
+			g.Holder = holder
+		}
+		return g, nil
 	}
 	return Grant{}, invalid("the reply is neither fence nor time: %T", reply)
 }

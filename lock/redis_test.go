@@ -311,7 +311,7 @@ func TestRedisNilClient(t *testing.T) {
 	}
 	d := lock.NewRedisDriver(nil, nil)
 	wantErr(t, "Renew", d.Renew(t.Context(), make([]lock.Claim, 1))[0], transparency.ErrInvalid)
-	_, err := d.Release(t.Context(), "k", "t")
+	_, err := d.Release(t.Context(), lock.Claim{Key: "k", Token: "t"})
 	wantErr(t, "Release", err, transparency.ErrInvalid)
 	wantErr(t, "Listen", d.Listen(t.Context(), "o", nil), transparency.ErrInvalid)
 }

@@ -1,7 +1,7 @@
--- Takes a lock from the token that holds it, and hands it to the token that
--- has stood in line longest, which has a short grace to take it up.
+-- Takes a lock from the token that holds it, and hands it to the next in line.
+-- After line.lua and handover.lua.
 --
--- KEYS  1 the lock: a string, the token of its holder
+-- KEYS  1 the lock: a string that begins with the token of its holder
 --       2 the line: a sorted set of tokens by the time they came
 -- ARGV  1 the token
 --       2 the grace in ms
@@ -12,26 +12,11 @@
 -- Reply 1 if the token held the lock; else 0, and it is out of the line.
 --
 -- Run twice it answers 0, and changes nothing more: a token is used for one
--- acquisition only. A waiter whose owner nobody hears is gone and is passed
--- over. A line that is something else, or a channel that may not be published
--- to, leaves the lock free and the waiters to their polling.
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+-- acquisition only.
+local value = redis.call('GET', KEYS[1])
+if not value or string.sub(value, 1, #ARGV[1]) ~= ARGV[1] then
   redis.pcall('ZREM', KEYS[2], ARGV[1])
   return 0
 end
-for _ = 1, 64 do
-  local token = redis.pcall('ZPOPMIN', KEYS[2])[1]
-  if not token then
-    break
-  end
-  local heard = redis.pcall('PUBLISH', ARGV[3] .. string.sub(token, 1, tonumber(ARGV[4])), ARGV[5])
-  if type(heard) == 'table' then
-    break
-  end
-  if token ~= ARGV[1] and (heard > 0 or ARGV[6] ~= '1') then
-    redis.call('SET', KEYS[1], token, 'PX', ARGV[2])
-    return 1
-  end
-end
-redis.call('DEL', KEYS[1])
+hand_over(KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6])
 return 1

@@ -103,7 +103,7 @@ func (l *Locker) undoOne(last context.Context, u *undoing) {
 		parent = context.Background()
 	}
 	ctx, cancel := context.WithTimeout(parent, l.opts.Timeout)
-	owned, err := l.driver.Release(ctx, u.claim.Key, u.claim.Token)
+	owned, err := l.driver.Release(ctx, u.claim)
 	cancel()
 
 	l.mu.Lock()

@@ -209,7 +209,7 @@ var leaseChecks = []check{
 		lease, err := l.Mutex(key, &lock.MutexOptions{TTL: time.Millisecond}).Lock(r.Context())
 		switch {
 		case err != nil:
-			r.wantErr("Lock", err, transparency.ErrInvalid)
+			r.wantErr("Lock", err, transparency.ErrUnavailable)
 		case lease.ValidUntil().After(time.Now().Add(time.Millisecond)):
 			r.Errorf("valid until %v, with a TTL of 1ms", lease.ValidUntil())
 		default:

@@ -62,7 +62,10 @@ type check struct {
 	fn       func(r *run)
 }
 
-var checks = slices.Concat(driverChecks, lineChecks, leaseChecks, faultChecks, unlockChecks, waitChecks)
+var checks = slices.Concat(
+	driverChecks, lineChecks, permitChecks,
+	leaseChecks, faultChecks, unlockChecks, waitChecks, holderChecks, semaphoreChecks,
+)
 
 // A reporter is what the checks need of a [testing.T]; the suite's own tests
 // put a recorder in its place.
@@ -94,7 +97,12 @@ func (r *run) slack() time.Duration {
 
 // locker starts a process: a Locker over a connection of its own.
 func (r *run) locker(d lock.Driver) *lock.Locker {
-	l := lock.New(d, &lock.Options{TTL: r.ttl, Timeout: 2 * r.ttl})
+	return r.lockerOf(d, lock.Options{})
+}
+
+func (r *run) lockerOf(d lock.Driver, opts lock.Options) *lock.Locker {
+	opts.TTL, opts.Timeout = r.ttl, 2*r.ttl
+	l := lock.New(d, &opts)
 	r.Cleanup(func() { _ = l.Close() })
 	return l
 }
@@ -198,7 +206,7 @@ func (r *run) granted(d lock.Driver, c lock.Claim) uint64 {
 
 func (r *run) release(d lock.Driver, c lock.Claim, want bool) {
 	r.Helper()
-	if owned, err := d.Release(r.Context(), c.Key, c.Token); err != nil || owned != want {
+	if owned, err := d.Release(r.Context(), c); err != nil || owned != want {
 		r.Errorf("Release(%v) = %v, %v, want %v, nil", c, owned, err, want)
 	}
 }
@@ -217,7 +225,7 @@ type faulty struct {
 	lock.Driver
 	acquire func(ctx context.Context, c lock.Claim, queue bool) (lock.Grant, error)
 	renew   func(ctx context.Context, claims []lock.Claim) []error
-	release func(ctx context.Context, key, token string) (bool, error)
+	release func(ctx context.Context, c lock.Claim) (bool, error)
 	listen  func(ctx context.Context, owner string, wake func(string)) error
 	last    atomic.Pointer[lock.Claim] // that asked
 }
@@ -237,11 +245,11 @@ func (f *faulty) Renew(ctx context.Context, claims []lock.Claim) []error {
 	return f.Driver.Renew(ctx, claims)
 }
 
-func (f *faulty) Release(ctx context.Context, key, token string) (bool, error) {
+func (f *faulty) Release(ctx context.Context, c lock.Claim) (bool, error) {
 	if f.release != nil {
-		return f.release(ctx, key, token)
+		return f.release(ctx, c)
 	}
-	return f.Driver.Release(ctx, key, token)
+	return f.Driver.Release(ctx, c)
 }
 
 func (f *faulty) Listen(ctx context.Context, owner string, wake func(string)) error {

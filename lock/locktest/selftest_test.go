@@ -115,15 +115,16 @@ var mutants = []mutant{
 			}
 			return g, err
 		}
-		f.release = func(ctx context.Context, key, _ string) (bool, error) {
+		f.release = func(ctx context.Context, c lock.Claim) (bool, error) {
 			mu.Lock()
 			defer mu.Unlock()
-			return good.Release(ctx, key, holders[key])
+			c.Token = holders[c.Key]
+			return good.Release(ctx, c)
 		}
 	}},
 	{"release always says yes", "LK-6 releasing frees only the token's own", func(f *faulty, good lock.Driver) {
-		f.release = func(ctx context.Context, key, token string) (bool, error) {
-			_, err := good.Release(ctx, key, token)
+		f.release = func(ctx context.Context, c lock.Claim) (bool, error) {
+			_, err := good.Release(ctx, c)
 			return true, err
 		}
 	}},
@@ -147,11 +148,12 @@ var mutants = []mutant{
 			}
 			return good.Renew(ctx, claims)
 		}
-		f.release = func(ctx context.Context, key, token string) (bool, error) {
-			if key == "{}" {
+		f.release = func(ctx context.Context, c lock.Claim) (bool, error) {
+			if c.Key == "{}" {
 				return true, nil // as a second empty key would not be free
 			}
-			return good.Release(ctx, hash(key), token)
+			c.Key = hash(c.Key)
+			return good.Release(ctx, c)
 		}
 	}},
 	{"contexts are ignored", "an ended context acquires nothing", func(f *faulty, good lock.Driver) {
@@ -165,32 +167,32 @@ var mutants = []mutant{
 		}
 	}},
 	{"everybody stands in line", "a waiter that gave up leaves nothing", func(f *faulty, good lock.Driver) {
-		f.release = func(ctx context.Context, key, token string) (bool, error) {
-			g, _ := good.Acquire(ctx, lock.Claim{Key: key, Token: token, TTL: 1}, true)
+		f.release = func(ctx context.Context, c lock.Claim) (bool, error) {
+			g, _ := good.Acquire(ctx, lock.Claim{Key: c.Key, Token: c.Token, TTL: 1}, true)
 			if g.Fence == 0 {
 				return false, nil
 			}
-			return good.Release(ctx, key, token)
+			return good.Release(ctx, c)
 		}
 	}},
 	{"asking again goes to the end", "a release hands over in order", func(f *faulty, good lock.Driver) {
 		f.acquire = func(ctx context.Context, c lock.Claim, queue bool) (lock.Grant, error) {
 			g, err := good.Acquire(ctx, c, false)
 			if g.Fence == 0 && queue {
-				_, _ = good.Release(ctx, c.Key, c.Token)
+				_, _ = good.Release(ctx, c)
 				g, err = good.Acquire(ctx, c, true)
 			}
 			return g, err
 		}
 	}},
 	{"nobody leaves the line", "LK-17 a token that left the line is handed nothing", func(f *faulty, good lock.Driver) {
-		f.release = func(ctx context.Context, key, token string) (bool, error) {
-			if g, _ := good.Acquire(ctx, lock.Claim{Key: key, Token: token + "?", TTL: 1}, false); g.Fence == 0 {
-				if errs := good.Renew(ctx, []lock.Claim{{Key: key, Token: token, TTL: 1e9}}); errs[0] != nil {
+		f.release = func(ctx context.Context, c lock.Claim) (bool, error) {
+			if g, _ := good.Acquire(ctx, lock.Claim{Key: c.Key, Token: c.Token + "?", TTL: 1}, false); g.Fence == 0 {
+				if errs := good.Renew(ctx, []lock.Claim{{Key: c.Key, Token: c.Token, TTL: 1e9}}); errs[0] != nil {
 					return false, nil
 				}
 			}
-			return good.Release(ctx, key, token)
+			return good.Release(ctx, c)
 		}
 	}},
 	{"nobody is woken", "a release wakes a waiter of another process", func(f *faulty, good lock.Driver) {

@@ -16,8 +16,8 @@ var unlockChecks = []check{
 	{name: "LK-7 a release whose answer is lost", fn: func(r *run) {
 		d := &faulty{Driver: r.connect()}
 		var deaf atomic.Bool
-		d.release = func(ctx context.Context, key, token string) (bool, error) {
-			owned, err := d.Driver.Release(ctx, key, token)
+		d.release = func(ctx context.Context, c lock.Claim) (bool, error) {
+			owned, err := d.Driver.Release(ctx, c)
 			if deaf.Load() {
 				return false, fmt.Errorf("%w: test", transparency.ErrUncertain)
 			}
@@ -45,13 +45,13 @@ var unlockChecks = []check{
 		d := &faulty{Driver: r.connect()}
 		var asked atomic.Int32
 		overtaken := make(chan struct{})
-		d.release = func(ctx context.Context, key, token string) (bool, error) {
+		d.release = func(ctx context.Context, c lock.Claim) (bool, error) {
 			if asked.Add(1) == 1 {
 				<-overtaken
 			} else {
 				defer close(overtaken)
 			}
-			return d.Driver.Release(ctx, key, token)
+			return d.Driver.Release(ctx, c)
 		}
 		lease := r.lock(r.locker(d).Mutex(key, nil))
 		first := make(chan error)
@@ -66,11 +66,11 @@ var unlockChecks = []check{
 	{name: "a release that was not made is made later", fn: func(r *run) {
 		d := &faulty{Driver: r.connect()}
 		var away atomic.Bool
-		d.release = func(ctx context.Context, key, token string) (bool, error) {
+		d.release = func(ctx context.Context, c lock.Claim) (bool, error) {
 			if away.Load() {
 				return false, errGone
 			}
-			return d.Driver.Release(ctx, key, token)
+			return d.Driver.Release(ctx, c)
 		}
 		l := r.locker(d)
 		lease := r.lock(l.Mutex(key, &lock.MutexOptions{TTL: 10 * r.ttl}))
@@ -106,7 +106,7 @@ var unlockChecks = []check{
 		lease := r.lock(r.locker(d).Mutex(key, nil))
 		r.release(d.Driver, *d.last.Load(), true)
 		<-lease.Context().Done()
-		d.release = func(context.Context, string, string) (bool, error) { return false, errGone }
+		d.release = func(context.Context, lock.Claim) (bool, error) { return false, errGone }
 		for range 2 {
 			r.wantErr("Unlock", lease.Unlock(r.Context()), lock.ErrLost)
 		}
@@ -118,9 +118,9 @@ var unlockChecks = []check{
 			lease := r.lock(r.locker(d).Mutex(key, nil))
 			var away atomic.Bool
 			away.Store(true)
-			d.release = func(ctx context.Context, key, token string) (bool, error) {
+			d.release = func(ctx context.Context, c lock.Claim) (bool, error) {
 				if !away.Load() {
-					return d.Driver.Release(ctx, key, token)
+					return d.Driver.Release(ctx, c)
 				}
 				<-ctx.Done()
 				return false, fmt.Errorf("%w: %w", class, ctx.Err())
@@ -145,7 +145,7 @@ var unlockChecks = []check{
 			d := &faulty{Driver: r.connect()}
 			l := r.locker(d)
 			lease := r.lock(l.Mutex(key+refusal.Error(), nil))
-			d.release = func(context.Context, string, string) (bool, error) {
+			d.release = func(context.Context, lock.Claim) (bool, error) {
 				return false, fmt.Errorf("%w: test", refusal)
 			}
 			r.wantErr("Unlock", lease.Unlock(r.Context()), refusal)
