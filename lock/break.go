@@ -1,13 +1,17 @@
 package lock
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // Break takes the lock of key away from whoever has it, in whatever process:
 // for an operator who knows that a holder hangs, or has gone and left a long
 // TTL. The next in line gets the lock at once. That nobody has it is no error.
 //
-// The holder is not asked. It learns of its loss by its next renewal, within a
-// third of its TTL, and works on until then. So Break returns a fence, greater
+// The holder is not asked. A lease of this Locker ends at once; another process
+// learns of its loss by its next renewal, within a third of its TTL, and works
+// on until then. So Break returns a fence, greater
 // than the holder's and smaller than those to come: a resource that has seen
 // it refuses the holder from then on.
 //
@@ -33,15 +37,25 @@ func (l *Locker) breakLock(ctx context.Context, key string) (uint64, error) {
 		return 0, err
 	}
 	l.mu.Lock()
-	closed := l.closed
-	if !closed {
-		l.calls.Add(1)
-	}
-	l.unlock()
-	if closed {
+	if l.closed {
+		l.unlock()
 		return 0, ErrClosed
 	}
+	l.calls.Add(1)
 	defer l.calls.Done()
+	var here *Lease
+	if s, ok := l.slots.get(slotName{key: key}); ok {
+		here = s.lease
+	}
+	l.unlock()
+
 	fence, err := l.driver.Break(ctx, key)
+	if err == nil && here != nil {
+		l.mu.Lock()
+		if here.state == held {
+			l.lose(here, fmt.Errorf("%w: broken", ErrLost))
+		}
+		l.unlock()
+	}
 	return fence, classed(err)
 }

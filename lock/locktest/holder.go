@@ -114,6 +114,22 @@ var holderChecks = []check{
 			r.Errorf("fence %d after that of Break, %d, want a greater one", f, fence)
 		}
 	}},
+	{name: "a lock is broken by its own process", fn: func(r *run) {
+		l := r.locker(r.connect())
+		m := l.Mutex(key, nil)
+		lease := r.lock(m)
+		if _, err := l.Break(r.Context(), key); err != nil {
+			r.Fatalf("Break error = %v", err)
+		}
+		r.wantErr("Err", lease.Err(), lock.ErrLost)
+		next, err := m.TryLock(r.Context())
+		if err != nil {
+			r.Fatalf("TryLock after Break = %v", err)
+		}
+		r.wantErr("Unlock", lease.Unlock(r.Context()), lock.ErrLost)
+		r.taken()
+		r.unlock(next)
+	}},
 	{name: "an operator breaks a lock", fn: func(r *run) {
 		a, b, operator := r.locker(r.connect()), r.locker(r.connect()), r.locker(r.connect())
 		lease := r.lock(a.Mutex(key, nil))
