@@ -8,8 +8,7 @@ import (
 )
 
 // MemoryDriver is a store within the process, for tests and for several
-// breakers of one program. The zero value is not ready; see
-// [NewMemoryDriver].
+// breakers of one program. The zero value is an empty store.
 type MemoryDriver struct {
 	mu       sync.Mutex // guards what follows
 	breakers map[string]*memoryBreaker
@@ -31,9 +30,9 @@ type memoryBreaker struct {
 type memoryEar struct{ wake func() }
 
 // NewMemoryDriver returns an empty store.
-func NewMemoryDriver() *MemoryDriver {
-	return &MemoryDriver{breakers: make(map[string]*memoryBreaker), ears: make(map[string]map[*memoryEar]struct{})}
-}
+func NewMemoryDriver() *MemoryDriver { return &MemoryDriver{} }
+
+var errNilDriver = invalid("the driver is nil")
 
 // keep is how long a store knows the last generation of a breaker after its
 // open time.
@@ -41,6 +40,9 @@ const keep = time.Hour
 
 // Exchange implements [Driver].
 func (d *MemoryDriver) Exchange(ctx context.Context, name string, r Report) (View, error) {
+	if d == nil {
+		return View{}, failed("exchange", name, errNilDriver)
+	}
 	if err := ctx.Err(); err != nil {
 		return View{}, err
 	}
@@ -58,6 +60,9 @@ func (d *MemoryDriver) exchange(name string, r Report) (v View, ears []*memoryEa
 	k := d.breakers[name]
 	if k == nil {
 		k = &memoryBreaker{live: make(map[string]time.Time), votes: make(map[string]time.Time)}
+		if d.breakers == nil {
+			d.breakers = make(map[string]*memoryBreaker)
+		}
 		d.breakers[name] = k
 	}
 	if !now.Before(k.forgotten) {
@@ -135,8 +140,14 @@ func (k *memoryBreaker) begin(now time.Time, known uint64) {
 
 // Listen implements [Driver].
 func (d *MemoryDriver) Listen(ctx context.Context, name string, wake func()) error {
+	if d == nil {
+		return failed("listen", name, errNilDriver)
+	}
 	e := &memoryEar{wake}
 	d.mu.Lock()
+	if d.ears == nil {
+		d.ears = make(map[string]map[*memoryEar]struct{})
+	}
 	if d.ears[name] == nil {
 		d.ears[name] = make(map[*memoryEar]struct{})
 	}
@@ -155,6 +166,9 @@ func (d *MemoryDriver) Listen(ctx context.Context, name string, wake func()) err
 
 // String says how many breakers there are.
 func (d *MemoryDriver) String() string {
+	if d == nil {
+		return "failure.MemoryDriver(nil)"
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return fmt.Sprintf("failure.MemoryDriver(%d breakers)", len(d.breakers))

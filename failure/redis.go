@@ -30,10 +30,11 @@ const maxCommands = 8
 
 // RedisDriver keeps breakers in Redis. The package page tells its keys.
 type RedisDriver struct {
-	client RedisClient
-	err    error // why no operation can work
-	prefix string
-	gate   *rediskit.Gate
+	client  RedisClient
+	err     error // why no operation can work
+	prefix  string
+	gate    *rediskit.Gate
+	timeout time.Duration
 }
 
 // NewRedisDriver returns a driver over client, which stays the caller's. It
@@ -47,12 +48,31 @@ func NewRedisDriver(client RedisClient, opts *SharedOptions) *RedisDriver {
 	rediskit.WarnOptions(o.Logger, client)
 	return &RedisDriver{
 		client: client, err: err, prefix: o.Prefix,
-		gate: rediskit.NewGateOf(maxCommands, o.Timeout).For(client),
+		gate:    rediskit.NewGateOf(maxCommands, o.Timeout).For(client),
+		timeout: o.Timeout,
 	}
 }
 
+// unfit says why no operation can work.
+func (d *RedisDriver) unfit() error {
+	switch {
+	case d == nil:
+		return errNilDriver
+	case d.err != nil:
+		return d.err
+	case d.gate == nil:
+		return invalid("the driver was not made by NewRedisDriver")
+	}
+	return nil
+}
+
 // String leaves the client out, for it can hold a password.
-func (d *RedisDriver) String() string { return "failure.RedisDriver(" + quote(d.prefix) + ")" }
+func (d *RedisDriver) String() string {
+	if d == nil {
+		return "failure.RedisDriver(nil)"
+	}
+	return "failure.RedisDriver(" + quote(d.prefix) + ")"
+}
 
 // GoString is String.
 func (d *RedisDriver) GoString() string { return d.String() }
@@ -66,8 +86,8 @@ func (d *RedisDriver) channel(name string) string  { return rediskit.Key(d.prefi
 
 // Exchange implements [Driver].
 func (d *RedisDriver) Exchange(ctx context.Context, name string, r Report) (View, error) {
-	if d.err != nil {
-		return View{}, failed("exchange", name, d.err)
+	if err := d.unfit(); err != nil {
+		return View{}, failed("exchange", name, err)
 	}
 	view, err := rediskit.Do(ctx, d.gate, rediskit.Writes, func(ctx context.Context) (View, error) {
 		return parseView(exchangeScript.Run(ctx, d.client,

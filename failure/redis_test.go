@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"net"
 	"runtime"
 	"strings"
 	"sync"
@@ -341,5 +343,59 @@ func TestWeakUser(t *testing.T) {
 		}
 		_ = b.Close()
 		admin.FlushAll(ctx)
+	}
+}
+
+// Close does not wait for what goes on whatever its context says: a dial that
+// hangs, and a handshake that gets no answer.
+func TestCloseWhileConnecting(t *testing.T) {
+	for _, contexts := range []bool{true, false} {
+		for name, dialer := range map[string]func(release <-chan struct{}) func(context.Context, string, string) (net.Conn, error){
+			"dial": func(release <-chan struct{}) func(context.Context, string, string) (net.Conn, error) {
+				return func(context.Context, string, string) (net.Conn, error) {
+					<-release
+					return nil, io.ErrClosedPipe
+				}
+			},
+			"handshake": func(release <-chan struct{}) func(context.Context, string, string) (net.Conn, error) {
+				return func(context.Context, string, string) (net.Conn, error) {
+					here, there := net.Pipe()
+					go func() {
+						<-release
+						_ = there.Close()
+					}()
+					go func() { _, _ = io.Copy(io.Discard, there) }()
+					return here, nil
+				}
+			},
+		} {
+			t.Run(fmt.Sprintf("%s, contexts %v", name, contexts), func(t *testing.T) {
+				release := make(chan struct{})
+				client := redis.NewClient(&redis.Options{
+					Addr: "nowhere", Dialer: dialer(release), ContextTimeoutEnabled: contexts,
+					DialTimeout: time.Minute, ReadTimeout: time.Minute, WriteTimeout: time.Minute, DialerRetries: 1, MaxRetries: -1,
+				})
+				t.Cleanup(func() { _ = client.Close() })
+				opts := options()
+				opts.Timeout = 50 * time.Millisecond
+				b := failure.NewRedisBreaker(client, &opts)
+				if _, err := try(t.Context(), b); err != nil {
+					t.Errorf("Call error = %v", err)
+				}
+				eventually(t, "it has tried", 10*time.Second, func() bool { return b.Stats().Missed > 0 })
+				closed := make(chan struct{})
+				go func() {
+					defer close(closed)
+					_ = b.Close()
+				}()
+				select {
+				case <-closed:
+				case <-time.After(20 * time.Second): // less than the client's timeouts, and much more than ours
+					t.Error("Close waits for the client")
+				}
+				close(release)
+				<-closed
+			})
+		}
 	}
 }

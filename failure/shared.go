@@ -135,39 +135,35 @@ var _ Breaker = (*SharedBreaker)(nil)
 
 // Do implements [Policy]; see [Breaker].
 func (s *SharedBreaker) Do(ctx context.Context, next Next) (any, error) {
-	if !s.running.Load() {
-		s.start()
-	}
-	return s.local.Do(ctx, next)
+	return s.started().Do(ctx, next)
 }
 
 // Allow implements [Breaker].
 func (s *SharedBreaker) Allow(ctx context.Context) (Permit, error) {
-	if !s.running.Load() {
-		s.start()
-	}
-	return s.local.Allow(ctx)
+	return s.started().Allow(ctx)
 }
 
 // State implements [Breaker]. When the fleet is open, it is StateHalfOpen only
 // in the instance that may probe.
-func (s *SharedBreaker) State() State { return s.local.State() }
+func (s *SharedBreaker) State() State { return s.own().State() }
 
 // ForceOpen stops all calls of this instance until Reset.
-func (s *SharedBreaker) ForceOpen() { s.local.ForceOpen() }
+func (s *SharedBreaker) ForceOpen() { s.own().ForceOpen() }
 
 // Disable lets all calls of this instance pass uncounted until Reset.
-func (s *SharedBreaker) Disable() { s.local.Disable() }
+func (s *SharedBreaker) Disable() { s.own().Disable() }
 
 // Reset closes this instance's breaker and forgets what was counted. If the
 // fleet is open, so will this instance be, as soon as it has looked.
 func (s *SharedBreaker) Reset() {
-	s.local.Reset()
-	s.local.fleet.wake()
+	if b := s.own(); b != nil {
+		b.Reset()
+		b.fleet.wake()
+	}
 }
 
 // Changes is as [LocalBreaker.Changes], of this instance.
-func (s *SharedBreaker) Changes(ctx context.Context) iter.Seq[Change] { return s.local.Changes(ctx) }
+func (s *SharedBreaker) Changes(ctx context.Context) iter.Seq[Change] { return s.own().Changes(ctx) }
 
 // SharedStats counts what a [SharedBreaker] has done.
 type SharedStats struct {
@@ -179,11 +175,32 @@ type SharedStats struct {
 
 // Stats returns the counts of this moment.
 func (s *SharedBreaker) Stats() SharedStats {
+	if s == nil {
+		return SharedStats{}
+	}
 	return SharedStats{
 		Stats:     s.local.Stats(),
 		Exchanged: s.exchanged.Load(), Missed: s.missed.Load(),
 		Live: int(s.live.Load()), Votes: int(s.votes.Load()),
 	}
+}
+
+// own returns the breaker of this instance, which is nil, and as good as one
+// that is not, if s is nil or no constructor has made it.
+func (s *SharedBreaker) own() *LocalBreaker {
+	if s == nil {
+		return nil
+	}
+	return s.local
+}
+
+// started is own, for calls.
+func (s *SharedBreaker) started() *LocalBreaker {
+	b := s.own()
+	if b != nil && !s.running.Load() {
+		s.start()
+	}
+	return b
 }
 
 // start starts the background work, once.
@@ -201,11 +218,14 @@ func (s *SharedBreaker) start() {
 }
 
 // Close ends the exchange with the fleet and returns when all that the breaker
-// started has ended. When the store does not answer that takes up to about a
-// Timeout, or the client's DialTimeout if it is connecting. Calls go on, as
-// through a [LocalBreaker]. Closing again waits likewise. The error is always
-// nil.
+// started has ended, or about a Timeout has passed: what a client has begun
+// that ends with no context, such as the handshake of a connection, ends by the
+// client's own timeouts. Calls go on, as through a [LocalBreaker]. Closing
+// again waits likewise. The error is always nil.
 func (s *SharedBreaker) Close() error {
+	if s.own() == nil {
+		return nil
+	}
 	s.mu.Lock()
 	if s.closed = true; s.cancel != nil {
 		s.cancel()
@@ -219,6 +239,9 @@ func (s *SharedBreaker) Close() error {
 
 // String leaves the driver out, for it can hold a password.
 func (s *SharedBreaker) String() string {
+	if s == nil {
+		return "failure.SharedBreaker(nil)"
+	}
 	return "failure.SharedBreaker(" + quote(s.opts.Breaker.Name) + ")"
 }
 
