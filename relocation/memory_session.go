@@ -15,6 +15,7 @@ type memorySession struct {
 	owner      string    // empty: released
 	lease      time.Time // the end of the owner's
 	nonce      string    // of the last claim
+	released   bool      // before the last claim
 	attempt    uint64    // of the last claim
 	confirmed  uint64    // tokens of earlier generations are refused
 
@@ -34,6 +35,7 @@ type memorySession struct {
 // own makes the claim's owner the owner.
 func (s *memorySession) own(claim Claim, now time.Time) {
 	s.generation++
+	s.released = s.owner == ""
 	s.owner, s.nonce, s.mark, s.first = claim.Owner, claim.Nonce, claim.Nonce, 0
 	s.renew(Lease{Duration: claim.Lease}, now)
 }
@@ -51,7 +53,7 @@ func (s *memorySession) end(now time.Time) {
 }
 
 func (s *memorySession) snapshot() Snapshot {
-	return Snapshot{Generation: s.generation, In: s.in, Out: s.out, Acked: s.acked, Mark: s.mark}
+	return Snapshot{Generation: s.generation, In: s.in, Out: s.out, Acked: s.acked, Released: s.released, Mark: s.mark}
 }
 
 // fenced says why a lease of another generation is none. A later one says that

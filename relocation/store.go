@@ -112,6 +112,10 @@ type Claim struct {
 type Snapshot struct {
 	Generation     uint64
 	In, Out, Acked uint64
+	// Released says that the last owner released the session, or that there
+	// was none, so that nothing beyond In was begun. An owner who cannot say
+	// so lets its lease end.
+	Released bool
 	// Mark is the first mark of this ownership; see [Update].
 	Mark string
 }
@@ -121,7 +125,7 @@ type Lease struct {
 	Session    string
 	Owner      string
 	Generation uint64
-	// Duration is for how long a renewal lasts.
+	// Duration is for how long a renewal lasts. One of zero ends the lease.
 	Duration time.Duration
 }
 
