@@ -54,7 +54,7 @@ type way struct {
 // all its connections and goroutines.
 func New(tb testing.TB, target string) *Proxy {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := listen()
 	if err != nil {
 		tb.Fatalf("faultnet: %v", err)
 	}

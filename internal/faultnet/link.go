@@ -2,7 +2,9 @@ package faultnet
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -185,8 +187,21 @@ func abort(conn *net.TCPConn) {
 	_ = conn.Close()
 }
 
-// relisten opens the proxy's port again. An outgoing connection of some process may have got it
-// meanwhile, so it tries for a while. Requires p.mu.
+// listen takes a port below the ranges from which systems give ports to outgoing connections: none
+// of those gets it while it is refused.
+func listen() (net.Listener, error) {
+	var err error
+	for range 100 {
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprint("127.0.0.1:", 22000+rand.IntN(8000))); err == nil {
+			return l, nil
+		}
+	}
+	return nil, err
+}
+
+// relisten opens the proxy's port again. Somebody may be trying it, so it tries for a while.
+// Requires p.mu.
 func (p *Proxy) relisten() (net.Listener, error) {
 	deadline := time.Now().Add(5 * time.Second)
 	tick := time.NewTicker(5 * time.Millisecond)

@@ -4,16 +4,16 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/go-transparency/transparency/internal/rediskit"
 	"github.com/go-transparency/transparency/internal/redistest"
+	"github.com/go-transparency/transparency/internal/testkit"
 )
 
 func TestListen(t *testing.T) {
 	s := redistest.Start(t)
 	client := s.Client(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	heard := make(chan string, 8)
 	ended := make(chan error, 1)
@@ -26,15 +26,15 @@ func TestListen(t *testing.T) {
 			heard <- payload
 		})
 	}()
-	if got := <-heard; got != "begun" {
+	if got := testkit.Receive(t, "the beginning", heard); got != "begun" {
 		t.Errorf("first = %q, want the beginning", got)
 	}
 	client.Publish(ctx, channel, "one")
-	if got := <-heard; got != "one" {
+	if got := testkit.Receive(t, "the message", heard); got != "one" {
 		t.Errorf("then = %q, want \"one\"", got)
 	}
 	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
+	if err := testkit.Receive(t, "the end of Listen", ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("Listen = %v, want context.Canceled", err)
 	}
 }
@@ -49,15 +49,10 @@ func TestListenToASilentServer(t *testing.T) {
 	go func() {
 		ended <- rediskit.Listen(t.Context(), client.Subscribe(t.Context(), "news"), func(string, bool) { begun <- struct{}{} })
 	}()
-	<-begun
+	testkit.Receive(t, "the beginning", begun)
 	s.Pause()
-	select {
-	case err := <-ended:
-		if err == nil {
-			t.Error("Listen = nil, want an error")
-		}
-	case <-time.After(15 * time.Second):
-		t.Error("Listen goes on after 15s of silence, want two beats at most")
+	if err := testkit.Receive(t, "the end of Listen, after two beats", ended); err == nil {
+		t.Error("Listen = nil, want an error")
 	}
 	s.Resume()
 }

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-transparency/transparency/internal/redistest"
+	"github.com/go-transparency/transparency/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -61,11 +62,12 @@ func testServer(t *testing.T, s *redistest.Server) {
 		t.Errorf("Prefix() = %q, want a name and a colon, no braces, no glob", p)
 	}
 	key := s.Prefix() + "k"
-	set(t, client, key, "v", 50*time.Millisecond)
+	set(t, client, key, "v", time.Minute)
 	if got := get(t, client, key); got != "v" {
 		t.Errorf("GET = %q, want %q", got, "v")
 	}
-	waitFor(t, "the key to expire", func() bool { return get(t, client, key) == "" })
+	set(t, client, key, "v", 50*time.Millisecond)
+	waitFor(t, "the key expires", func() bool { return get(t, client, key) == "" })
 
 	opts := s.Options()
 	if !opts.ContextTimeoutEnabled || opts.MaxRetries != -1 {
@@ -193,20 +195,9 @@ func TestCommandsAreCountedExactly(t *testing.T) {
 	}
 }
 
-// waitFor polls until cond holds.
 func waitFor(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("gave up waiting for %s", what)
-		}
-	}
+	testkit.Eventually(t, what, testkit.Limit, cond)
 }
 
 func dial(addr string) error {

@@ -25,7 +25,7 @@ func TestSentinelPromotesTheReplica(t *testing.T) {
 	if got := get(t, s.Replica().Client(t), key); got != "before" {
 		t.Errorf("GET of the promoted = %q, want %q", got, "before")
 	}
-	waitFor(t, "the client to find the promoted", func() bool { return try(t, client, key, "after") == nil })
+	waitFor(t, "the client finds the promoted", func() bool { return try(t, client, key, "after") == nil })
 	if got := get(t, s.Replica().Client(t), key); got != "after" {
 		t.Errorf("GET of the promoted = %q, want %q", got, "after")
 	}
@@ -43,7 +43,7 @@ func TestSentinelReplacesAHungPrimary(t *testing.T) {
 	s.Primary().Pause()
 	s.AwaitPrimary(t, s.Replica())
 	client := s.Client(t)
-	waitFor(t, "the client to find the promoted", func() bool { return try(t, client, s.Prefix()+"k", "v") == nil })
+	waitFor(t, "the client finds the promoted", func() bool { return try(t, client, s.Prefix()+"k", "v") == nil })
 	s.Primary().Resume()
 	s.Primary().AwaitSync(t, s.Replica())
 	if got := get(t, s.Primary().Client(t), s.Prefix()+"k"); got != "v" {

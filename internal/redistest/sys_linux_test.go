@@ -49,7 +49,7 @@ func TestServerDiesWithItsTest(t *testing.T) {
 	}
 	cancel()
 	_ = cmd.Wait() // killed
-	waitFor(t, "the server to be gone", func() bool { return dial(addr) != nil })
+	waitFor(t, "the server is gone", func() bool { return dial(addr) != nil })
 }
 
 // The kernel sends the parent-death signal when the thread that forked ends.
@@ -71,7 +71,7 @@ func TestServerOutlivesTheThreadThatStartedIt(t *testing.T) {
 		wg.Wait()
 	}
 	defer done()
-	waitFor(t, "the thread to end", func() bool {
+	waitFor(t, "the thread has ended", func() bool {
 		_, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", tid))
 		return os.IsNotExist(err)
 	})
