@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"runtime"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -368,53 +366,11 @@ func prove(t *testing.T, checks []check, name string, good, spoiled func(r *run)
 	}
 }
 
-func failures(t *testing.T, c check, prepare func(r *run)) []string {
-	rec := &recorder{}
+func failures(t *testing.T, c check, prepare func(r *run)) (failed []string) {
 	synctest.Test(t, func(t *testing.T) {
-		rec.ctx = t.Context()
-		r := &run{reporter: rec, unit: time.Second, fake: true}
+		r := &run{unit: time.Second, fake: true}
 		prepare(r)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			defer rec.clean()
-			c.fn(r)
-		}()
-		<-done
+		failed = record(t.Context(), c, r)
 	})
-	return rec.failed
-}
-
-// A recorder is a reporter that notes failures.
-type recorder struct {
-	ctx     context.Context
-	mu      sync.Mutex // guards what follows
-	failed  []string
-	cleanup []func()
-}
-
-func (r *recorder) Context() context.Context { return r.ctx }
-func (r *recorder) Helper()                  {}
-
-func (r *recorder) Cleanup(f func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.cleanup = append(r.cleanup, f)
-}
-
-func (r *recorder) clean() {
-	for _, f := range slices.Backward(r.cleanup) {
-		f()
-	}
-}
-
-func (r *recorder) Errorf(format string, args ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.failed = append(r.failed, fmt.Sprintf(format, args...))
-}
-
-func (r *recorder) Fatalf(format string, args ...any) {
-	r.Errorf(format, args...)
-	runtime.Goexit()
+	return failed
 }
