@@ -1,0 +1,246 @@
+package failure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-transparency/transparency"
+)
+
+// An exchange is one request through a [Transport], and all that came of it.
+type exchange struct {
+	base http.RoundTripper
+	req  *http.Request
+	host string
+	safe bool
+
+	mu    sync.Mutex // guards what follows
+	begun bool       // the request's own body was given away
+	over  bool       // RoundTrip has returned: what still comes is closed
+	open  []*response
+}
+
+// attempt sends the request once.
+func (x *exchange) attempt(ctx context.Context) (any, error) {
+	n := Attempt(ctx)
+	x.supersede(n)
+	body, err := x.body()
+	if err != nil {
+		return nil, err
+	}
+	// The body of the response outlives ctx, which ends with the policies: it
+	// has the time of the request.
+	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	unlink := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	var r *response
+	defer func() {
+		unlink()
+		if r == nil {
+			cancel(nil)
+		}
+	}()
+	sent := x.req.WithContext(withDeadline(own, x.req.Context()))
+	sent.Body = body
+	resp, err := x.base.RoundTrip(sent)
+	switch {
+	case err != nil:
+		return nil, x.failed(ctx, err)
+	case resp == nil || resp.Body == nil:
+		return nil, x.failed(ctx, errors.New("the base returned neither a response nor an error"))
+	case !unlink():
+		_ = resp.Body.Close()
+		return nil, x.failed(ctx, context.Cause(ctx))
+	}
+	r = &response{Response: resp, x: x, attempt: n, cancel: cancel}
+	r.follow()
+	if !x.hold(r) {
+		r.drop()
+		return nil, x.failed(ctx, context.Canceled)
+	}
+	if resp.StatusCode >= http.StatusInternalServerError {
+		return r, r
+	}
+	return r, nil
+}
+
+// body returns the body for one attempt.
+func (x *exchange) body() (io.ReadCloser, error) {
+	x.mu.Lock()
+	first := !x.begun
+	x.begun = true
+	x.mu.Unlock()
+	if first || x.req.Body == nil || x.req.Body == http.NoBody {
+		return x.req.Body, nil
+	}
+	if x.req.GetBody == nil {
+		return nil, failed(x.op(), x.host, invalid("the body cannot be sent twice"))
+	}
+	body, err := x.req.GetBody()
+	if err != nil {
+		return nil, failed(x.op(), x.host, fmt.Errorf("%w: the body cannot be sent again: %w", transparency.ErrInvalid, err))
+	}
+	return body, nil
+}
+
+// hold keeps a response until it is decided which is returned. It reports false
+// if that has been.
+func (x *exchange) hold(r *response) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.over {
+		x.open = append(x.open, r)
+	}
+	return !x.over
+}
+
+// supersede lets the responses of the attempts before go.
+func (x *exchange) supersede(attempt int) {
+	x.mu.Lock()
+	var old []*response
+	kept := x.open[:0]
+	for _, r := range x.open {
+		if r.attempt < attempt {
+			old = append(old, r)
+		} else {
+			kept = append(kept, r)
+		}
+	}
+	x.open = kept
+	x.mu.Unlock()
+	for _, r := range old {
+		r.discard()
+	}
+}
+
+// last returns the response that came last and is still open, or nil.
+func (x *exchange) last() *response {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.open) == 0 {
+		return nil
+	}
+	return x.open[len(x.open)-1]
+}
+
+// keep ends the exchange: all responses are let go but r, which keep returns if
+// it is open.
+func (x *exchange) keep(r *response) (kept *response) {
+	x.mu.Lock()
+	open := x.open
+	x.over, x.open = true, nil
+	x.mu.Unlock()
+	for _, o := range open {
+		if o == r {
+			kept = r
+		} else {
+			o.drop() // at once: its caller waits
+		}
+	}
+	return kept
+}
+
+// finish ends the exchange, if that was not done, and closes a body that no
+// attempt has been given.
+func (x *exchange) finish() {
+	x.keep(nil)
+	x.mu.Lock()
+	begun := x.begun
+	x.begun = true
+	x.mu.Unlock()
+	if !begun && x.req.Body != nil {
+		_ = x.req.Body.Close()
+	}
+}
+
+func (x *exchange) op() string {
+	if x.req.Method == "" {
+		return http.MethodGet
+	}
+	return x.req.Method
+}
+
+// class is that of a request which was sent and not answered.
+func (x *exchange) class() error {
+	if x.safe {
+		return transparency.ErrUnavailable
+	}
+	return transparency.ErrUncertain
+}
+
+// failed is the error of an attempt that has no response.
+func (x *exchange) failed(ctx context.Context, err error) error {
+	err = x.redacted(err)
+	class := x.class()
+	var dial *net.OpError
+	switch {
+	case errors.Is(err, transparency.ErrUnavailable), errors.Is(err, transparency.ErrUncertain), errors.Is(err, transparency.ErrRejected),
+		errors.Is(err, transparency.ErrDenied), errors.Is(err, transparency.ErrInvalid):
+		class = nil // it has one
+	case errors.As(err, &dial) && dial.Op == "dial":
+		class = transparency.ErrUnavailable
+	}
+	if ctxErr := ctx.Err(); ctxErr != nil && !errors.Is(err, ctxErr) {
+		err = fmt.Errorf("%w: %w", ctxErr, err)
+	}
+	if class != nil {
+		err = fmt.Errorf("%w: %w", class, err)
+	}
+	return failed(x.op(), x.host, err)
+}
+
+// redacted returns err without what the URL may hold that is secret.
+func (x *exchange) redacted(err error) error {
+	var withURL *url.Error
+	for errors.As(err, &withURL) && withURL.Err != nil {
+		err = withURL.Err
+	}
+	u, text := x.req.URL, err.Error()
+	secrets := []string{u.String(), u.RawQuery}
+	if u.User != nil {
+		password, _ := u.User.Password()
+		secrets = append(secrets, u.User.String(), password)
+	}
+	clean := text
+	for _, secret := range secrets {
+		if secret != "" {
+			clean = strings.ReplaceAll(clean, secret, "…")
+		}
+	}
+	if clean == text {
+		return err
+	}
+	return &veiled{clean, err}
+}
+
+// veiled is an error that is told from others as ever, and not printed as ever.
+type veiled struct {
+	text string
+	err  error
+}
+
+func (v *veiled) Error() string        { return v.text }
+func (v *veiled) Is(target error) bool { return errors.Is(v.err, target) }
+
+// deadlined is a context whose deadline is told, and kept by another.
+type deadlined struct {
+	context.Context
+	deadline time.Time
+}
+
+func (d *deadlined) Deadline() (time.Time, bool) { return d.deadline, true }
+
+// withDeadline returns ctx with the deadline of outer, which ends it.
+func withDeadline(ctx, outer context.Context) context.Context {
+	if deadline, ok := outer.Deadline(); ok {
+		return &deadlined{ctx, deadline}
+	}
+	return ctx
+}
