@@ -99,8 +99,12 @@ func (c *contest) run(ctx context.Context) (*Lease, error) {
 			c.slot.told, c.slot.since = c.held, now
 			l.unlock()
 			c.inLine = true
-			// A little later than the end, and not all at once.
-			pause = min(c.held.Remaining+time.Millisecond+rand.N(5*time.Millisecond), maxPoll)
+			// A little later than the end, and not all at once. What is being
+			// handed over does not end with its grace.
+			pause = maxPoll
+			if !grant.Passing {
+				pause = min(c.held.Remaining+time.Millisecond+rand.N(5*time.Millisecond), maxPoll)
+			}
 
 		case ctx.Err() != nil:
 			c.drop()

@@ -94,6 +94,10 @@ type Grant struct {
 
 	// Holder is what that claim says of itself.
 	Holder string
+
+	// Passing says that the key was handed over, to a token that has not taken
+	// it up yet: Remaining is the grace, and there will be more.
+	Passing bool
 }
 
 const (

@@ -16,7 +16,7 @@ local function hand_over(lock, line, own, grace, channels, ownerlen, message, co
       break
     end
     if heard and token ~= own then
-      redis.call('SET', lock, token, 'PX', grace)
+      redis.call('SET', lock, token .. passing, 'PX', grace)
       return
     end
   end

@@ -4,6 +4,9 @@
 -- A line that is something else is left alone: it costs the waiters their
 -- order, and they poll.
 
+-- What follows a token to which something was handed over, until it takes it up.
+local passing = ' next'
+
 -- Without leave to give a key a TTL there is to be no key, or it would stay
 -- for ever.
 local function may_expire(key, ttl)

@@ -31,6 +31,7 @@ type memoryKey struct {
 type memoryHold struct {
 	token, holder string
 	expires       time.Time
+	passing       bool // handed over
 }
 
 type memoryWait struct {
@@ -76,7 +77,7 @@ func (d *MemoryDriver) Acquire(ctx context.Context, c Claim, queue bool) (Grant,
 		i = len(k.holds)
 		k.holds = append(k.holds, memoryHold{})
 	}
-	k.holds[i] = memoryHold{c.Token, c.Holder, now.Add(c.TTL)}
+	k.holds[i] = memoryHold{token: c.Token, holder: c.Holder, expires: now.Add(c.TTL)}
 	k.dequeue(c.Token)
 	return Grant{Fence: d.mint(now)}, nil
 }
@@ -189,7 +190,7 @@ func (d *MemoryDriver) handOver(name slotName, k *memoryKey, now time.Time) (wok
 			woken = append(woken, e)
 		}
 		if len(ears) > 0 { // else its owner is gone
-			k.holds = append(k.holds, memoryHold{token: w.token, expires: now.Add(grace)})
+			k.holds = append(k.holds, memoryHold{token: w.token, expires: now.Add(grace), passing: true})
 		}
 		return true
 	})
@@ -241,7 +242,7 @@ func (k *memoryKey) refusal(permits int, now time.Time) Grant {
 		holds = slices.SortedFunc(slices.Values(holds), func(a, b memoryHold) int { return a.expires.Compare(b.expires) })
 	}
 	last := holds[len(holds)-permits]
-	return Grant{Remaining: last.expires.Sub(now), Holder: last.holder}
+	return Grant{Remaining: last.expires.Sub(now), Holder: last.holder, Passing: last.passing}
 }
 
 func (k *memoryKey) enqueue(w memoryWait) {

@@ -21,12 +21,13 @@ if not may_expire(KEYS[1], ARGV[3]) then
 end
 local time, member = clock(), ARGV[1] .. ARGV[2]
 sweep(KEYS[1], time)
-local mine = redis.call('ZSCORE', KEYS[1], ARGV[1]) or redis.call('ZSCORE', KEYS[1], member)
+local handed = redis.call('ZSCORE', KEYS[1], ARGV[1] .. passing)
+local mine = handed or redis.call('ZSCORE', KEYS[1], member)
 local held = redis.call('ZCARD', KEYS[1])
 if mine or held < tonumber(ARGV[4]) then
   local fence = mint(KEYS[2], ARGV[5], now())
-  if mine and member ~= ARGV[1] then
-    redis.call('ZREM', KEYS[1], ARGV[1])
+  if handed then
+    redis.call('ZREM', KEYS[1], ARGV[1] .. passing)
   end
   hold(KEYS[1], member, time, ARGV[3])
   if ARGV[6] ~= '0' then

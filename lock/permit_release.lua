@@ -14,7 +14,7 @@
 -- hears is gone and leaves the line.
 local time = clock()
 sweep(KEYS[1], time)
-local had = redis.call('ZREM', KEYS[1], ARGV[1], ARGV[1] .. ARGV[7])
+local had = redis.call('ZREM', KEYS[1], ARGV[1] .. passing, ARGV[1] .. ARGV[7])
 redis.pcall('ZREM', KEYS[2], ARGV[1] .. ARGV[8])
 if had == 0 then
   return 0
@@ -33,7 +33,7 @@ for _, member in ipairs(waiting) do
       return 1
     end
     if heard then
-      hold(KEYS[1], token, time, ARGV[2])
+      hold(KEYS[1], token .. passing, time, ARGV[2])
       held = held + 1
     end
   end

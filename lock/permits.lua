@@ -1,8 +1,7 @@
 -- The permits of a semaphore that are held: a sorted set of tokens, each
 -- followed by what its holder says of itself, by the time they expire in ms.
 -- This stands before every script that has to do with them; it is none by
--- itself. A permit that is handed over is there as a token alone, for its
--- grace.
+-- itself.
 local function clock()
   local t = redis.call('TIME')
   return t[1] * 1000 + math.floor(t[2] / 1000)

@@ -194,9 +194,12 @@ func (d *RedisDriver) Break(ctx context.Context, key string) (uint64, error) {
 	}, nil)
 }
 
-// by stands before what a claim says of itself, after its token. Where another
-// hand has set a key it keeps what may be a secret from being shown.
-const by = " by "
+// What follows a token in the store. Where another hand has set a key it keeps
+// what may be a secret from being shown.
+const (
+	by      = " by "  // and what the claim says of itself
+	passing = " next" // see line.lua
+)
 
 // metadata returns what follows the token of a claim in the store.
 func metadata(holder string) string {
@@ -231,7 +234,7 @@ func parseGrant(reply any, err error) (Grant, error) {
 		if left == -1 {
 			left = most
 		}
-		g := Grant{Remaining: time.Duration(min(max(left, 0), most)) * time.Millisecond}
+		g := Grant{Remaining: time.Duration(min(max(left, 0), most)) * time.Millisecond, Passing: text == passing}
 		if holder, ok := strings.CutPrefix(text, by); ok && len(holder) <= maxHolder {
 			g.Holder = holder
 		}

@@ -167,10 +167,13 @@ var lineChecks = []check{
 		if g := r.acquire(e, c, true); g.Fence != 0 {
 			r.Errorf("the second in line was granted the key before the first")
 		}
-		if g := r.acquire(e, r.claim(key), false); g.Fence != 0 {
-			r.Errorf("one who does not stand in line was granted the key")
+		if g := r.acquire(e, r.claim(key), false); g.Fence != 0 || !g.Passing {
+			r.Errorf("Acquire by one who does not stand in line = %+v, want that the key is passing", g)
 		}
 		r.granted(d, b)
+		if g := r.acquire(e, r.claim(key), false); g.Fence != 0 || g.Passing {
+			r.Errorf("Acquire of what was taken up = %+v, want that it is held", g)
+		}
 		r.release(d, b, true)
 		r.granted(e, c)
 		r.release(e, c, true)

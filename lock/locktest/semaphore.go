@@ -143,8 +143,8 @@ var permitChecks = []check{
 		if g := r.acquire(e, y, true); g.Fence != 0 {
 			r.Errorf("the second in line was granted a permit before the first")
 		}
-		if g := r.acquire(e, r.permit(2), false); g.Fence != 0 {
-			r.Errorf("one who does not stand in line was granted a permit")
+		if g := r.acquire(e, r.permit(2), false); g.Fence != 0 || !g.Passing {
+			r.Errorf("Acquire by one who does not stand in line = %+v, want that a permit is passing", g)
 		}
 		r.granted(d, x)
 		r.release(d, x, true)
