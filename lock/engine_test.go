@@ -13,8 +13,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/go-transparency/transparency"
 )
 
 // sleepy is a driver under which something happens at each renewal.
@@ -266,25 +264,6 @@ func TestLogger(t *testing.T) {
 type writer func([]byte)
 
 func (w writer) Write(p []byte) (int, error) { w(p); return len(p), nil }
-
-// Zero values refuse to work, and do not panic.
-func TestZeroValues(t *testing.T) {
-	var l Locker
-	if _, err := l.Mutex("k", &MutexOptions{TTL: time.Second}).Lock(t.Context()); !errors.Is(err, transparency.ErrInvalid) {
-		t.Errorf("Lock of a zero Locker = %v, want ErrInvalid", err)
-	}
-	if err := l.Close(); err != nil || l.Close() != nil || l.Stats() != (Stats{}) || l.String() == "" {
-		t.Errorf("Close of a zero Locker = %v", err)
-	}
-	var d RedisDriver
-	_, err := d.Acquire(t.Context(), Claim{Key: "k"}, true)
-	_, releaseErr := d.Release(t.Context(), Claim{Key: "k", Token: "t"})
-	for _, err := range []error{err, releaseErr, d.Renew(t.Context(), make([]Claim, 1))[0], d.Listen(t.Context(), "o", nil)} {
-		if !errors.Is(err, transparency.ErrInvalid) {
-			t.Errorf("a zero RedisDriver's error = %v, want ErrInvalid", err)
-		}
-	}
-}
 
 // A Locker, its mutexes and its contexts can be printed while they are used.
 func TestPrint(t *testing.T) {
