@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-transparency/transparency"
 	"github.com/go-transparency/transparency/access"
+	"github.com/go-transparency/transparency/internal/testkit"
 )
 
 // A funcDriver is a driver made of two functions, and counts its calls.
@@ -213,17 +214,16 @@ func TestCloseDriver(t *testing.T) {
 }
 
 // What no constructor made has errors, and does not panic.
-func TestZeroRepository(t *testing.T) {
-	for _, repo := range []*access.Repository{new(access.Repository), nil} {
-		_, err1 := repo.Get(t.Context(), "doc")
-		_, err2 := repo.Put(t.Context(), "doc", []byte("1"), nil)
-		if !errors.Is(err1, transparency.ErrInvalid) || !errors.Is(err2, transparency.ErrInvalid) || errors.Is(err2, errors.ErrUnsupported) {
-			t.Errorf("zero repository: Get error = %v, Put error = %v, want ErrInvalid", err1, err2)
-		}
-		if err := repo.Close(); err != nil {
-			t.Errorf("zero repository: Close() error = %v", err)
-		}
-		_ = fmt.Sprintf("%v %+v %#v %s", repo, repo, repo, repo)
+func TestZeroValues(t *testing.T) {
+	for _, v := range []any{
+		new(access.Repository), (*access.Repository)(nil),
+		access.Document{}, access.HTTPOptions{}, access.OpenOptions{}, new(access.StatusError),
+	} {
+		testkit.Zero(t.Context(), t, v, "Close", "Unwrap")
+	}
+	_, err := new(access.Repository).Put(t.Context(), "doc", []byte("1"), nil)
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("Put of a zero repository: error = %v, want ErrInvalid alone", err)
 	}
 }
 

@@ -116,19 +116,13 @@ func TestHTTPSlow(t *testing.T) {
 }
 
 func TestHTTPUnreachable(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	refused := listener.Addr().String()
-	_ = listener.Close()
 	plain, _ := serve(t, func(http.ResponseWriter, *http.Request) {})
 	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
 	secure.Config.ErrorLog = discardLog
 	secure.StartTLS()
 	t.Cleanup(secure.Close)
 	for _, tt := range []struct{ name, url, says string }{
-		{"refused", "http://ada:hunter2@" + refused + "/?token=hunter2", "refused"},
+		{"refused", "http://ada:hunter2@127.0.0.1:1/?token=hunter2", "refused"},
 		{"HTTPS to HTTP", strings.Replace(plain, "http:", "https:", 1), "the server does not speak TLS"},
 		{"unknown certificate", secure.URL, "certificate was not accepted: x509: "},
 	} {

@@ -9,7 +9,6 @@ import (
 	"math"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/go-transparency/transparency/access"
 	"github.com/go-transparency/transparency/internal/faultnet"
 	"github.com/go-transparency/transparency/internal/redistest"
+	"github.com/go-transparency/transparency/internal/testkit"
 )
 
 // An operator's redis-cli and this package see the same documents.
@@ -267,11 +267,7 @@ func TestRedisOwnership(t *testing.T) {
 			t.Errorf("Close() error = %v", err)
 		}
 	}
-	for deadline := time.Now().Add(10 * time.Second); proxy.Conns() > 0; runtime.Gosched() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d connections are left after Close", proxy.Conns())
-		}
-	}
+	testkit.Eventually(t, "no connection is left after Close", testkit.Limit, func() bool { return proxy.Conns() == 0 })
 }
 
 func TestRedisWarns(t *testing.T) {
@@ -310,7 +306,6 @@ func TestRedisCluster(t *testing.T) {
 // TestRedisHangs stops the server under many callers: each is back when its
 // context ends, and few commands stay behind, none of them for ever.
 func TestRedisHangs(t *testing.T) {
-	const callers, patience, grace = 1000, 100 * time.Millisecond, 100 * time.Millisecond
 	for _, name := range []string{"Get", "Put"} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.StartServer(t)
@@ -319,64 +314,24 @@ func TestRedisHangs(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := runtime.NumGoroutine()
-			// What this machine takes, busy as it is, for no operation at all.
-			var wg sync.WaitGroup
-			var mu sync.Mutex // guards slowest and late
-			var slowest, late time.Duration
-			for range callers {
-				wg.Go(func() {
-					start := time.Now()
-					ctx, cancel := context.WithTimeout(context.Background(), patience)
-					defer cancel()
-					<-ctx.Done()
-					took := time.Since(start)
-					mu.Lock()
-					defer mu.Unlock()
-					late = max(late, took-patience)
-				})
-			}
-			wg.Wait()
 			server.Pause()
-			for range callers {
-				wg.Go(func() {
-					start := time.Now()
-					ctx, cancel := context.WithTimeout(context.Background(), patience)
-					defer cancel()
-					var err error
-					if name == "Get" {
-						_, err = repo.Get(ctx, "doc")
-					} else {
-						_, err = repo.Put(ctx, "doc", []byte("2"), nil)
-					}
-					took := time.Since(start)
-					uncertain := name == "Put" && errors.Is(err, transparency.ErrUncertain)
-					if !uncertain && !errors.Is(err, transparency.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
-						t.Errorf("%s error = %v, want ErrUnavailable, the context's, or of Put ErrUncertain", name, err)
-					}
-					mu.Lock()
-					defer mu.Unlock()
-					slowest = max(slowest, took)
-				})
-			}
-			wg.Wait()
-			left := runtime.NumGoroutine() - before
-			// Callers are back before go-redis has noticed that their contexts ended.
-			for settle := time.Now().Add(grace); left > 64 && time.Now().Before(settle); left = runtime.NumGoroutine() - before {
-				runtime.Gosched()
-			}
-			t.Logf("slowest caller %v (timers alone are %v late), goroutines left %d", slowest, late, left)
-			if slowest > patience+grace+5*late {
-				t.Errorf("the slowest of %d callers took %v, want at most %v", callers, slowest, patience+grace)
-			}
-			if left > 64 {
-				t.Errorf("%d goroutines are left, want at most 64", left)
-			}
-			server.Resume()
-			for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
-				if time.Now().After(deadline) {
-					t.Fatalf("%d goroutines are left after the server woke, want 0", runtime.NumGoroutine()-before)
+			testkit.OnTime(t, 1000, 100*time.Millisecond, func(ctx context.Context, _ int) {
+				var err error
+				if name == "Get" {
+					_, err = repo.Get(ctx, "doc")
+				} else {
+					_, err = repo.Put(ctx, "doc", []byte("2"), nil)
 				}
-			}
+				uncertain := name == "Put" && errors.Is(err, transparency.ErrUncertain)
+				if !uncertain && !errors.Is(err, transparency.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%s error = %v, want ErrUnavailable, the context's, or of Put ErrUncertain", name, err)
+				}
+			})
+			// Callers are back before go-redis has noticed that their contexts ended.
+			left := func() int { return runtime.NumGoroutine() - before }
+			testkit.Eventually(t, "at most 64 goroutines are left", testkit.Limit, func() bool { return left() <= 64 })
+			server.Resume()
+			testkit.Eventually(t, "none is left after the server woke", testkit.Limit, func() bool { return left() <= 0 })
 			if _, err := get(repo, "doc"); err != nil {
 				t.Errorf("Get after the server woke: error = %v", err)
 			}
