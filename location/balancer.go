@@ -86,6 +86,9 @@ type target struct {
 //
 // Done of what was picked must be called once, when the call is over.
 func (b *Balancer) Pick(ctx context.Context, service string) (Picked, error) {
+	if !b.made() {
+		return Picked{}, failed("pick", "", errNotMade)
+	}
 	if t, ok := (*b.targets.Load())[service]; ok {
 		if c := t.state.Load(); c != nil && len(c.nodes) > 0 && ctx.Err() == nil {
 			t.use()
@@ -105,6 +108,9 @@ func (b *Balancer) Pick(ctx context.Context, service string) (Picked, error) {
 	}
 	return c.pick(), nil
 }
+
+// made reports whether NewBalancer made b.
+func (b *Balancer) made() bool { return b != nil && b.cancel != nil }
 
 func (t *target) use() {
 	if !t.used.Load() { // so that it is not written each time
@@ -228,6 +234,9 @@ func (b *Balancer) follow(ctx context.Context, t *target) {
 // gets [ErrClosed]; what was picked can still be used. The error is always
 // nil.
 func (b *Balancer) Close() error {
+	if !b.made() {
+		return nil
+	}
 	b.mu.Lock()
 	b.closed = true
 	b.order = nil

@@ -75,7 +75,10 @@ func (e *Env) Resolve(ctx context.Context, service string) (Snapshot, error) {
 }
 
 func (e *Env) find(name string) (Snapshot, error) {
-	if e.err != nil {
+	switch {
+	case e == nil || e.lookup == nil:
+		return Snapshot{}, errNotMade
+	case e.err != nil:
 		return Snapshot{}, e.err
 	}
 	variable := envName(name)

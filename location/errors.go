@@ -57,6 +57,9 @@ func failed(op, service string, err error) error {
 	return &opError{op, service, err}
 }
 
+// errNotMade is what the methods of a zero value return that needs a constructor, and of a nil pointer.
+var errNotMade = invalid("it was not made by a constructor")
+
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", transparency.ErrInvalid, fmt.Errorf(format, args...))
 }

@@ -51,6 +51,9 @@ func NewMemoryDriver() *MemoryDriver {
 	return &MemoryDriver{services: make(map[string]*memoryService), ears: make(map[*memoryEar]struct{})}
 }
 
+// made reports whether NewMemoryDriver made d.
+func (d *MemoryDriver) made() bool { return d != nil && d.services != nil }
+
 // Register implements [Driver].
 func (d *MemoryDriver) Register(ctx context.Context, service string, in Instance, takeover bool) error {
 	return d.do(ctx, service, func(s *memoryService, now time.Time) (bool, error) {
@@ -114,6 +117,9 @@ func (d *MemoryDriver) Deregister(ctx context.Context, service string, in Instan
 
 // do runs one step on a service, and tells of it if it changed the endpoints.
 func (d *MemoryDriver) do(ctx context.Context, service string, step func(*memoryService, time.Time) (bool, error)) error {
+	if !d.made() {
+		return errNotMade
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -176,6 +182,9 @@ func (s *memoryService) prune(now time.Time) bool {
 
 // List implements [Driver].
 func (d *MemoryDriver) List(ctx context.Context, service, known string) (Listing, error) {
+	if !d.made() {
+		return Listing{}, errNotMade
+	}
 	if err := ctx.Err(); err != nil {
 		return Listing{}, err
 	}
@@ -205,6 +214,9 @@ func (d *MemoryDriver) List(ctx context.Context, service, known string) (Listing
 
 // Listen implements [Driver].
 func (d *MemoryDriver) Listen(ctx context.Context, wake func(service string)) error {
+	if !d.made() {
+		return errNotMade
+	}
 	e := &memoryEar{wake}
 	d.mu.Lock()
 	d.ears[e] = struct{}{}
@@ -220,6 +232,9 @@ func (d *MemoryDriver) Listen(ctx context.Context, wake func(service string)) er
 // Clear loses all that the store knows, as a Redis does that is started again
 // and kept nothing.
 func (d *MemoryDriver) Clear() {
+	if !d.made() {
+		return
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	clear(d.services)
@@ -227,6 +242,9 @@ func (d *MemoryDriver) Clear() {
 
 // String says how many services there are.
 func (d *MemoryDriver) String() string {
+	if !d.made() {
+		return "location.MemoryDriver(not made)"
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return fmt.Sprintf("location.MemoryDriver(%d services)", len(d.services))

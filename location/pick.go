@@ -145,11 +145,16 @@ type Picked struct {
 	stale bool
 }
 
-// Endpoint returns where the instance is reached. It must not be called on the
-// zero Picked.
-func (p Picked) Endpoint() Endpoint { return p.node.endpoint.clone() }
+// Endpoint returns where the instance is reached, of the zero Picked the zero
+// Endpoint.
+func (p Picked) Endpoint() Endpoint {
+	if p.node == nil {
+		return Endpoint{}
+	}
+	return p.node.endpoint.clone()
+}
 
-// Addr returns the instance's host:port.
+// Addr returns the instance's host:port, of the zero Picked nothing.
 func (p Picked) Addr() string {
 	if p.node == nil {
 		return ""

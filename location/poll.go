@@ -63,6 +63,9 @@ func (r *Registry) Watch(ctx context.Context, service string) iter.Seq2[Snapshot
 
 // attend counts one more who watches the service.
 func (r *Registry) attend(name string) (*view, error) {
+	if !r.made() {
+		return nil, errNotMade
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	v, err := r.find(name)

@@ -66,8 +66,19 @@ func NewRedisDriver(client RedisClient, opts *Options) *RedisDriver {
 	}
 }
 
+// check returns why no operation can work.
+func (d *RedisDriver) check() error {
+	if d == nil || d.calls == nil {
+		return errNotMade
+	}
+	return d.err
+}
+
 // String leaves the client out, for it can hold a password.
 func (d *RedisDriver) String() string {
+	if d == nil {
+		return "location.RedisDriver(nil)"
+	}
 	return "location.RedisDriver(" + strconv.Quote(d.prefix) + ")"
 }
 
@@ -97,9 +108,6 @@ const (
 // change runs a script on the keys of a service. Its first arguments are the
 // instance's ID and token and how the service is called in the news.
 func (d *RedisDriver) change(ctx context.Context, gate *rediskit.Gate, script *rediskit.Script, service string, in Instance, args ...any) error {
-	if d.err != nil {
-		return d.err
-	}
 	args = append([]any{in.Endpoint.ID, in.Token, service, d.channel()}, args...)
 	reply, err := rediskit.Do(ctx, gate, rediskit.Writes, func(ctx context.Context) (any, error) {
 		return script.Run(ctx, d.client, d.keys(service), args...)
@@ -127,23 +135,32 @@ func (d *RedisDriver) Register(ctx context.Context, service string, in Instance,
 	if takeover {
 		force = "1"
 	}
+	if err := d.check(); err != nil {
+		return err
+	}
 	return d.change(ctx, d.calls, registerScript, service, in, ms(in.TTL), ms(knownFor), ms(goneFor), force, payload)
 }
 
 // Renew implements [Driver].
 func (d *RedisDriver) Renew(ctx context.Context, service string, in Instance) error {
+	if err := d.check(); err != nil {
+		return err
+	}
 	return d.change(ctx, d.beats, renewScript, service, in, ms(in.TTL), ms(knownFor))
 }
 
 // Deregister implements [Driver].
 func (d *RedisDriver) Deregister(ctx context.Context, service string, in Instance) error {
+	if err := d.check(); err != nil {
+		return err
+	}
 	return d.change(ctx, d.calls, deregisterScript, service, in, ms(goneFor))
 }
 
 // List implements [Driver].
 func (d *RedisDriver) List(ctx context.Context, service, known string) (Listing, error) {
-	if d.err != nil {
-		return Listing{}, d.err
+	if err := d.check(); err != nil {
+		return Listing{}, err
 	}
 	reply, err := rediskit.Do(ctx, d.calls, rediskit.Reads, func(ctx context.Context) (any, error) {
 		return listScript.Run(ctx, d.client, d.keys(service)[:3], known)
@@ -212,8 +229,8 @@ func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10)
 
 // Listen implements [Driver] with one subscription for all services.
 func (d *RedisDriver) Listen(ctx context.Context, wake func(service string)) error {
-	if d.err != nil {
-		return d.err
+	if err := d.check(); err != nil {
+		return err
 	}
 	return rediskit.Listen(ctx, d.client.Subscribe(ctx, d.channel()), func(service string, begun bool) {
 		if begun || service != "" {

@@ -37,7 +37,7 @@ func (s State) String() string {
 	return stateNames[s]
 }
 
-func (s State) last() bool { return s == StateReplaced || s == StateDeregistered }
+func (s State) last() bool { return s == StateReplaced || s == StateDeregistered || s == 0 }
 
 // A Change is a state that a [Registration] came into. Registered after Lost is
 // how it was restored.
@@ -243,17 +243,34 @@ func (g *Registration) change(s State, err error) {
 	g.now = next
 }
 
+// made reports whether Register made g. What nobody made is in no state, for
+// ever.
+func (g *Registration) made() bool { return g != nil && g.r != nil }
+
 func (g *Registration) present() *link {
+	if !g.made() {
+		return &link{Change: Change{Err: errNotMade}}
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.now
 }
 
 // Service returns the service's name.
-func (g *Registration) Service() string { return g.service }
+func (g *Registration) Service() string {
+	if !g.made() {
+		return ""
+	}
+	return g.service
+}
 
 // Endpoint returns the endpoint as it is registered, with its ID.
-func (g *Registration) Endpoint() Endpoint { return g.endpoint.clone() }
+func (g *Registration) Endpoint() Endpoint {
+	if !g.made() {
+		return Endpoint{}
+	}
+	return g.endpoint.clone()
+}
 
 // State returns the present state.
 func (g *Registration) State() State { return g.present().State }
@@ -283,6 +300,9 @@ func (g *Registration) Changes(ctx context.Context) iter.Seq[Change] {
 // when it ends. Those who watch the service elsewhere see the instance within
 // their poll interval.
 func (g *Registration) WaitVisible(ctx context.Context) error {
+	if !g.made() {
+		return failed("wait for", "", errNotMade)
+	}
 	watch, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(g.ctx, cancel)()
@@ -316,12 +336,15 @@ func (g *Registration) WaitVisible(ctx context.Context) error {
 // again.
 func (g *Registration) Deregister(ctx context.Context) error {
 	if err := g.deregister(ctx); err != nil {
-		return failed("deregister", g.service, err)
+		return failed("deregister", g.Service(), err)
 	}
 	return nil
 }
 
 func (g *Registration) deregister(ctx context.Context) error {
+	if !g.made() {
+		return errNotMade
+	}
 	g.end(StateDeregistered, ErrDeregistered)
 	g.mu.Lock()
 	nothing := g.released || g.now.State == StateReplaced
@@ -347,5 +370,6 @@ func (g *Registration) deregister(ctx context.Context) error {
 
 // Format prints the registration, for every verb, without its token.
 func (g *Registration) Format(s fmt.State, _ rune) {
-	fmt.Fprintf(s, "location.Registration{%q %q %v, %v}", g.service, g.endpoint.ID, g.endpoint, g.State())
+	e := g.Endpoint()
+	fmt.Fprintf(s, "location.Registration{%q %q %v, %v}", g.Service(), e.ID, e, g.State())
 }

@@ -187,6 +187,9 @@ func (r *Registry) String() string {
 // GoString is String.
 func (r *Registry) GoString() string { return r.String() }
 
+// made reports whether NewRegistry made r. What nobody made has no state.
+func (r *Registry) made() bool { return r != nil && r.views != nil }
+
 // enter is called before Register, and calls.Done after it.
 func (r *Registry) enter() error {
 	r.mu.Lock()
@@ -203,6 +206,9 @@ func (r *Registry) enter() error {
 
 // Register implements [Registrar].
 func (r *Registry) Register(ctx context.Context, service string, ep Endpoint) (*Registration, error) {
+	if !r.made() {
+		return nil, failed("register", "", errNotMade)
+	}
 	name, err := CleanService(service)
 	if err != nil {
 		return nil, failed("register", "", err)
@@ -293,6 +299,9 @@ func retryPolicy(ttl time.Duration) backoff.Policy {
 // Registry started has ended. Closing again waits likewise. The error is
 // always nil.
 func (r *Registry) Close() error {
+	if !r.made() {
+		return nil
+	}
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
@@ -319,6 +328,9 @@ type Stats struct {
 
 // Stats returns the counts of this moment.
 func (r *Registry) Stats() Stats {
+	if !r.made() {
+		return Stats{}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.stats

@@ -33,6 +33,9 @@ func (r *Registry) Resolve(ctx context.Context, service string) (Snapshot, error
 }
 
 func (r *Registry) resolve(ctx context.Context, name string) (event, error) {
+	if !r.made() {
+		return event{}, errNotMade
+	}
 	if err := ctx.Err(); err != nil {
 		return event{}, err
 	}

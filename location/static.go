@@ -57,7 +57,10 @@ func (s *Static) Resolve(ctx context.Context, service string) (Snapshot, error) 
 }
 
 func (s *Static) find(name string) (staticService, error) {
-	if s.err != nil {
+	switch {
+	case s == nil:
+		return staticService{}, errNotMade
+	case s.err != nil:
 		return staticService{}, s.err
 	}
 	found, ok := s.services[name]
