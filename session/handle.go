@@ -57,19 +57,27 @@ func (s *Session[T]) seen(rec Record) *Session[T] {
 	return &c
 }
 
+// or returns s, or the zero Session for a nil one.
+func (s *Session[T]) or() *Session[T] {
+	if s == nil {
+		return new(Session[T])
+	}
+	return s
+}
+
 // Token returns the token by which the client comes back.
-func (s *Session[T]) Token() Token { return s.token }
+func (s *Session[T]) Token() Token { return s.or().token }
 
 // Created returns when the session was created, by the store's clock.
-func (s *Session[T]) Created() time.Time { return s.created }
+func (s *Session[T]) Created() time.Time { return s.or().created }
 
 // Expires returns the instant, by the store's clock, at which the session ends
 // if it is not used before.
-func (s *Session[T]) Expires() time.Time { return s.expires }
+func (s *Session[T]) Expires() time.Time { return s.or().expires }
 
 // Deadline returns the instant, by the store's clock, at which the session
 // ends in any case.
-func (s *Session[T]) Deadline() time.Time { return s.deadline }
+func (s *Session[T]) Deadline() time.Time { return s.or().deadline }
 
 // String describes the session without its value and token. It and the
 // methods below have values as receivers, so that a Session prints no more

@@ -66,6 +66,9 @@ func NewManager[T any](store SessionStore, opts *ManagerOptions) *Manager[T] {
 }
 
 func (m *Manager[T]) check() error {
+	if m == nil {
+		return invalid("the Manager is nil")
+	}
 	if err := checkStore(m.store); err != nil {
 		return err
 	}
