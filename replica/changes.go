@@ -19,13 +19,13 @@ type Change struct {
 // out, as they come. It ends with ctx, or with the pool. The loop may do
 // anything with the pool, and be slow: nobody waits for it.
 func (p *Pool[C]) Changes(ctx context.Context) iter.Seq[Change] {
+	if !p.made() {
+		return func(func(Change) bool) {}
+	}
 	p.mu.Lock()
 	start := p.last
 	p.mu.Unlock()
 	return func(yield func(Change) bool) {
-		if start == nil {
-			return // the pool was not made by New
-		}
 		for l := start; ; {
 			select {
 			case <-l.done:

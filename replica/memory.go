@@ -81,6 +81,9 @@ func (c *MemoryCluster) newHistory(previous string, base uint64) *history {
 
 // Nodes returns the nodes as [New] takes them, in order.
 func (c *MemoryCluster) Nodes() []Node[*MemoryNode] {
+	if c == nil {
+		return nil
+	}
 	list := make([]Node[*MemoryNode], len(c.nodes))
 	for i, n := range c.nodes {
 		list[i] = Node[*MemoryNode]{Name: n.name, Client: n}
@@ -90,6 +93,9 @@ func (c *MemoryCluster) Nodes() []Node[*MemoryNode] {
 
 // Node returns the node of that name, or nil.
 func (c *MemoryCluster) Node(name string) *MemoryNode {
+	if c == nil {
+		return nil
+	}
 	for _, n := range c.nodes {
 		if n.name == name {
 			return n
@@ -174,7 +180,7 @@ func (e *memoryError) Error() string { return e.text }
 
 // String says how many nodes there are.
 func (c *MemoryCluster) String() string {
-	return fmt.Sprintf("replica.MemoryCluster(%d nodes)", len(c.nodes))
+	return fmt.Sprintf("replica.MemoryCluster(%d nodes)", len(c.Nodes()))
 }
 
 // Format writes String, whatever the verb.

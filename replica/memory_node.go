@@ -47,6 +47,9 @@ type MemoryNode struct {
 	executed int
 }
 
+// made reports whether n is a node of a cluster.
+func (n *MemoryNode) made() bool { return n != nil && n.cluster != nil }
+
 // Get returns the value of key, and whether there is one, as far as the node
 // knows.
 func (n *MemoryNode) Get(ctx context.Context, key string) (value string, ok bool, err error) {
@@ -87,16 +90,27 @@ func (n *MemoryNode) Set(ctx context.Context, key, value string) error {
 
 // Executed returns how many writes the node has executed.
 func (n *MemoryNode) Executed() int {
+	if !n.made() {
+		return 0
+	}
 	n.cluster.mu.Lock()
 	defer n.cluster.mu.Unlock()
 	return n.executed
 }
 
 // Name returns the node's name.
-func (n *MemoryNode) Name() string { return n.name }
+func (n *MemoryNode) Name() string {
+	if !n.made() {
+		return ""
+	}
+	return n.name
+}
 
 // SetFault says what is wrong with the node from now on.
 func (n *MemoryNode) SetFault(f Fault) {
+	if !n.made() {
+		return
+	}
 	n.cluster.mu.Lock()
 	defer n.cluster.mu.Unlock()
 	n.fault, n.faultAt = f, time.Now()
@@ -111,6 +125,9 @@ func (n *MemoryNode) SetFault(f Fault) {
 
 // SetLatency says how long every operation takes from now on.
 func (n *MemoryNode) SetLatency(d time.Duration) {
+	if !n.made() {
+		return
+	}
 	n.cluster.mu.Lock()
 	defer n.cluster.mu.Unlock()
 	n.latency = d
@@ -118,6 +135,9 @@ func (n *MemoryNode) SetLatency(d time.Duration) {
 
 // SetLag says how long writes take to the node from now on.
 func (n *MemoryNode) SetLag(d time.Duration) {
+	if !n.made() {
+		return
+	}
 	n.cluster.mu.Lock()
 	defer n.cluster.mu.Unlock()
 	n.lag = d
@@ -126,6 +146,9 @@ func (n *MemoryNode) SetLag(d time.Duration) {
 // SetLink joins the node to its primary or cuts it off: it gets no more writes
 // and answers with what it has.
 func (n *MemoryNode) SetLink(up bool) {
+	if !n.made() {
+		return
+	}
 	n.cluster.mu.Lock()
 	defer n.cluster.mu.Unlock()
 	n.catchUp(time.Now())
@@ -136,6 +159,9 @@ func (n *MemoryNode) SetLink(up bool) {
 // It copies all from its primary as soon as it is linked, and until then it
 // answers as if nothing had ever been written.
 func (n *MemoryNode) Wipe() {
+	if !n.made() {
+		return
+	}
 	n.cluster.mu.Lock()
 	defer n.cluster.mu.Unlock()
 	if n.role == RoleReplica {
@@ -146,6 +172,9 @@ func (n *MemoryNode) Wipe() {
 // Rejoin makes the node a replica of the current primary, which it copies.
 // What it had alone is lost.
 func (n *MemoryNode) Rejoin() {
+	if !n.made() {
+		return
+	}
 	n.cluster.mu.Lock()
 	defer n.cluster.mu.Unlock()
 	if p := n.cluster.current(); p != nil && p != n {
@@ -154,7 +183,7 @@ func (n *MemoryNode) Rejoin() {
 }
 
 // String names the node.
-func (n *MemoryNode) String() string { return "replica.MemoryNode(" + n.name + ")" }
+func (n *MemoryNode) String() string { return "replica.MemoryNode(" + n.Name() + ")" }
 
 // Format writes String, whatever the verb.
 func (n *MemoryNode) Format(f fmt.State, _ rune) { _, _ = fmt.Fprint(f, n.String()) }
@@ -168,6 +197,9 @@ func do[T any](ctx context.Context, n *MemoryNode, op func(now time.Time) (T, er
 		err   error
 	}
 	var zero T
+	if !n.made() {
+		return zero, invalid("a MemoryNode that is none of a cluster's")
+	}
 	c := n.cluster
 	c.mu.Lock()
 	latency := n.latency

@@ -77,6 +77,9 @@ func New[C any](backend Backend[C], nodes []Node[C], opts *Options) (*Pool[C], e
 	return p, nil
 }
 
+// made reports whether New made p. What it did not make has no nodes.
+func (p *Pool[C]) made() bool { return p != nil && len(p.nodes) > 0 }
+
 func checkNodes[C any](nodes []Node[C]) error {
 	if len(nodes) == 0 {
 		return invalid("the list of nodes is empty")
@@ -148,18 +151,22 @@ func (p *Pool[C]) start() bool {
 // contexts have ended; Stats counts those. The clients stay open. Closing again
 // waits likewise. The error is always nil.
 func (p *Pool[C]) Close() error {
+	if !p.made() {
+		return nil
+	}
 	p.mu.Lock()
 	p.phase.Store(closed)
 	p.mu.Unlock()
-	if p.cancel != nil { // made by New
-		p.cancel()
-	}
+	p.cancel()
 	p.tasks.Wait()
 	return nil
 }
 
 // Nodes returns what is known of each node, in the order given to [New].
 func (p *Pool[C]) Nodes() []NodeStatus {
+	if !p.made() {
+		return nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
@@ -172,6 +179,9 @@ func (p *Pool[C]) Nodes() []NodeStatus {
 
 // Stats returns the counts of this moment.
 func (p *Pool[C]) Stats() Stats {
+	if !p.made() {
+		return Stats{}
+	}
 	c := &p.counts
 	s := Stats{
 		Nodes: len(p.nodes), Left: int(c.left.Load()),
@@ -201,6 +211,9 @@ func (p *Pool[C]) ended(ctx context.Context) error {
 
 // String names the nodes and leaves their clients out, which can hold passwords.
 func (p *Pool[C]) String() string {
+	if !p.made() {
+		return "replica.Pool[]"
+	}
 	names := make([]string, len(p.nodes))
 	for i, n := range p.nodes {
 		names[i] = n.Name

@@ -15,11 +15,11 @@ func (p *Pool[C]) Read(ctx context.Context, opts *ReadOptions, fn func(ctx conte
 	if opts != nil {
 		o = *opts
 	}
-	setDefault(&o.Attempts, p.opts.Attempts)
-	setDefault(&o.AttemptTimeout, p.opts.AttemptTimeout)
 	if err := p.check(ctx, fn == nil); err != nil {
 		return failed("read", err)
 	}
+	setDefault(&o.Attempts, p.opts.Attempts)
+	setDefault(&o.AttemptTimeout, p.opts.AttemptTimeout)
 	p.counts.reads.Add(1)
 	p.budget.add()
 	// A read need not wait until all is known, unless it is particular.
@@ -60,7 +60,7 @@ func (p *Pool[C]) check(ctx context.Context, noFn bool) error {
 	switch {
 	case noFn:
 		return invalid("the callback is nil")
-	case len(p.nodes) == 0:
+	case !p.made():
 		return invalid("the pool was not made by New")
 	}
 	if err := ctx.Err(); err != nil {

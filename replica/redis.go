@@ -55,6 +55,9 @@ func NewRedisBackend(opts *RedisOptions) *RedisBackend {
 // Probe implements [Backend]: PING, which a server refuses that cannot serve,
 // and INFO replication, in one round trip.
 func (b *RedisBackend) Probe(ctx context.Context, n Node[*redis.Client]) (Status, error) {
+	if b == nil {
+		return Status{}, invalid("the backend is nil")
+	}
 	if err := rediskit.CheckClient(n.Client); err != nil {
 		return Status{}, err
 	}
@@ -140,7 +143,7 @@ func (b *RedisBackend) Classify(err error, role Role) Class {
 // unsent returns class if a write was certainly not sent: a client that sends
 // by itself again tells only of the last try.
 func (b *RedisBackend) unsent(class Class, role Role) Class {
-	if role != RoleReplica && b.resends.Load() {
+	if role != RoleReplica && b != nil && b.resends.Load() {
 		return ClassUnknown
 	}
 	return class

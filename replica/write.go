@@ -13,10 +13,10 @@ func (p *Pool[C]) Write(ctx context.Context, opts *WriteOptions, fn func(ctx con
 	if opts != nil {
 		o = *opts
 	}
-	setDefault(&o.AttemptTimeout, p.opts.AttemptTimeout)
 	if err := p.check(ctx, fn == nil); err != nil {
 		return failed("write", err)
 	}
+	setDefault(&o.AttemptTimeout, p.opts.AttemptTimeout)
 	p.counts.writes.Add(1)
 	if v := p.view.Load(); !v.settled() {
 		if err := p.await(ctx, (*view[C]).settled); err != nil {
