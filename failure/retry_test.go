@@ -89,6 +89,15 @@ func TestRetryWhat(t *testing.T) {
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
+		r := failure.NewRetry(nil)
+		if calls, err := try(failure.WithIdempotent(t.Context()), r, uncertain); calls != 2 || err != nil {
+			t.Errorf("of one idempotent call: %d calls, %v, want 2, nil", calls, err)
+		}
+		if calls, err := try(t.Context(), r, uncertain); calls != 1 || err != uncertain {
+			t.Errorf("of another: %d calls, %v, want 1, %v", calls, err, uncertain)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
 		r := failure.NewRetry(&failure.RetryOptions{Retryable: func(err error) bool { return err == errBoom }})
 		if calls, err := try(t.Context(), r, errBoom, errDown); calls != 2 || err != errDown {
 			t.Errorf("by a rule of the caller's: %d calls, %v, want 2, %v", calls, err, errDown)
@@ -196,62 +205,6 @@ func TestBudgetEmpty(t *testing.T) {
 			t.Errorf("error %v, want ErrBudget: a retry earns nothing", err)
 		}
 	})
-}
-
-// FA-21: a service that is down gets little more than its share of load.
-func TestRetryStorm(t *testing.T) {
-	for _, shared := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			const rps, seconds, layers = 1000, 30, 3
-			var mu sync.Mutex
-			load, failing := 0, true
-			one := failure.NewBudget(nil)
-			var policies []failure.Policy
-			for range layers {
-				o := failure.RetryOptions{}
-				if shared {
-					o.Budget = one
-				}
-				policies = append(policies, failure.NewRetry(&o))
-			}
-			call := func() {
-				_, _ = failure.Call(t.Context(), func(context.Context) (int, error) {
-					mu.Lock()
-					defer mu.Unlock()
-					load++
-					if failing {
-						return 0, errDown
-					}
-					return 0, nil
-				}, policies...)
-			}
-			run := func() int {
-				load = 0
-				var wg sync.WaitGroup
-				for range rps * seconds {
-					wg.Go(call)
-					time.Sleep(time.Second / rps)
-				}
-				wg.Wait()
-				return load
-			}
-			if got, most := run(), rps*seconds*11/10; got > most || got <= rps*seconds {
-				t.Errorf("shared %v: %d calls came of %d, want more than that and at most %d", shared, got, rps*seconds, most)
-			}
-			failing = false
-			if got := run(); got != rps*seconds {
-				t.Errorf("shared %v: %d calls came of %d that succeed", shared, got, rps*seconds)
-			}
-			failing = true
-			load = 0
-			for range 50 { // the budget has filled: each has its retries
-				call()
-			}
-			if load < 100 {
-				t.Errorf("shared %v: %d calls came of 50 after recovery, want retries again", shared, load)
-			}
-		})
-	}
 }
 
 // What is saved up is bounded: a hundred retries, however long all went well.

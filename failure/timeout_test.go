@@ -136,3 +136,31 @@ func TestAbandonPanics(t *testing.T) {
 		}
 	})
 }
+
+// FA-27: only so many abandoned calls go on, and what they bring is handed over.
+func TestAbandonIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		discarded := make(chan any, 10)
+		limit := failure.NewTimeout(time.Second, &failure.TimeoutOptions{
+			Abandon: true, MaxAbandoned: 2,
+			Discard: func(result any) { discarded <- result },
+		})
+		for range 2 {
+			if _, err := failure.Call(t.Context(), deaf(time.Minute), limit); !errors.Is(err, failure.ErrTimeout) {
+				t.Errorf("Call error = %v, want ErrTimeout", err)
+			}
+		}
+		calls, err := try(t.Context(), limit)
+		if calls != 0 || !errors.Is(err, failure.ErrFull) || !errors.Is(err, transparency.ErrRejected) || errors.Is(err, failure.ErrTimeout) {
+			t.Errorf("Call = %d calls, %v, want ErrFull", calls, err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if calls, err := try(t.Context(), limit); calls != 1 || err != nil {
+			t.Errorf("Call = %v, want it made when the abandoned ones have ended", err)
+		}
+		if len(discarded) != 2 || <-discarded != 7 {
+			t.Errorf("%d results were discarded, want two", len(discarded))
+		}
+	})
+}
