@@ -6,8 +6,8 @@
 --       9 1 to take it from an owner whose lease has not ended
 --       10 what stands before an owner's name in the name of its channel
 --       11 the session as its users know it
--- Reply {'ok', generation, in, out, ack, mark}, {'owned', owner, ms left},
---       or {why}: 'unknown', 'expired' with in, 'taken', 'superseded',
+-- Reply {'ok', generation, in, out, ack, mark, 1 if nobody owned it},
+--       {'owned', owner, ms left}, or {why}: 'unknown', 'expired' with in, 'taken', 'superseded',
 --       'regressed', 'corrupt'
 --
 -- Run again with the same nonce by the same owner it answers 'ok' and changes
@@ -34,9 +34,9 @@ elseif s.o ~= '' and s.o ~= ARGV[1] and now < s.l and ARGV[9] ~= '1' then
   return {'owned', s.o, s.l - now}
 end
 
-s.g, s.m = plus(s.g, 1), ARGV[3]
+s.g, s.m, s.w = plus(s.g, 1), ARGV[3], s.o == '' and '1' or '0'
 extend(s, ARGV[2])
 keep(s)
 redis.call('HSET', KEYS[1], 'g', s.g, 'o', ARGV[1], 'l', int(s.l), 'x', int(s.x),
-  'n', ARGV[3], 'a', ARGV[6], 'm', s.m, 'f', '0')
+  'n', ARGV[3], 'a', ARGV[6], 'm', s.m, 'f', '0', 'w', s.w)
 return snapshot(s)

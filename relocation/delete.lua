@@ -13,7 +13,7 @@ if why then
 end
 if not s.ended then
   redis.call('DEL', KEYS[2])
-  redis.call('HDEL', KEYS[1], 'o', 'l', 'n', 'a', 'c', 'out', 'ack', 'm', 'f', 'bo', 'ba', 'r', 'h')
+  redis.call('HDEL', KEYS[1], 'o', 'l', 'n', 'a', 'c', 'out', 'ack', 'm', 'f', 'bo', 'ba', 'r', 'h', 'w')
   s.x = now
   redis.call('HSET', KEYS[1], 'e', '1', 'x', int(s.x))
   keep(s)

@@ -4,7 +4,8 @@
 --           g generation, o owner (absent when released), l end of its lease
 --           x end of the session if nothing renews it, e '1' when it has ended
 --           p principal, t terms: resume, tombstone (ms), messages, bytes
---           n nonce of the last claim, a its attempt, c generation confirmed
+--           n nonce of the last claim, a its attempt, w '1' when nobody owned the
+--           session then; c generation confirmed
 --           in, out, ack the numbers; m last mark, f first message of its update
 --           bo, ba bytes appended since the beginning, and of these acknowledged
 --           r batches appended last, h when the last was that is not among them
@@ -55,11 +56,11 @@ end
 -- with ended set.
 local function find()
   local v = redis.call('HMGET', KEYS[1],
-    'g', 'o', 'l', 'x', 'e', 'p', 't', 'n', 'a', 'c', 'in', 'out', 'ack', 'm', 'f', 'bo', 'ba')
+    'g', 'o', 'l', 'x', 'e', 'p', 't', 'n', 'a', 'c', 'in', 'out', 'ack', 'm', 'f', 'bo', 'ba', 'w')
   local s = {
     g = v[1], o = v[2] or '', l = tonumber(v[3] or 0), x = v[4] and tonumber(v[4]), p = v[6],
     n = v[8], a = v[9], c = v[10], ['in'] = v[11], out = v[12], ack = v[13], m = v[14], f = v[15],
-    bo = tonumber(v[16] or 0), ba = tonumber(v[17] or 0),
+    bo = tonumber(v[16] or 0), ba = tonumber(v[17] or 0), w = v[18],
   }
   if not s.g and redis.call('EXISTS', KEYS[1]) == 0 then
     return nil, {'unknown'}
@@ -127,7 +128,7 @@ local function may_expire(key)
 end
 
 local function snapshot(s)
-  return {'ok', s.g, s['in'], s.out, s.ack, s.m}
+  return {'ok', s.g, s['in'], s.out, s.ack, s.m, s.w}
 end
 
 -- tell sends an event to an instance: its kind, the length of the sender's

@@ -105,9 +105,9 @@ func snapshotOf(r redisReply, err error) (Snapshot, error) {
 			return Snapshot{}, err
 		}
 	}
-	if len(r) < 6 {
+	if len(r) < 7 {
 		return Snapshot{}, invalid("a reply of %d fields", len(r))
 	}
 	mark, _ := r[5].(string)
-	return Snapshot{Generation: n[0], In: n[1], Out: n[2], Acked: n[3], Mark: mark}, nil
+	return Snapshot{Generation: n[0], In: n[1], Out: n[2], Acked: n[3], Released: r[6] == "1", Mark: mark}, nil
 }
