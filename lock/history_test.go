@@ -78,7 +78,7 @@ func checkHistory(t *testing.T, connect func() lock.Driver, ttl time.Duration) {
 				lease, err := m.Lock(ctx)
 				cancel()
 				if err != nil {
-					if !errors.Is(err, lock.ErrHeld) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, transparency.ErrInvalid) {
+					if !errors.Is(err, lock.ErrHeld) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, transparency.ErrUnavailable) {
 						t.Errorf("Lock error = %v", err)
 					}
 					continue

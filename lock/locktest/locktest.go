@@ -9,7 +9,43 @@
 //	}
 //
 // Every check opens a store of its own, which must be empty, and connects to
-// it once for each process that it plays.
+// it once for each process that it plays: drivers that share nothing but the
+// store, as real processes would. What open and connect make is cleaned up by
+// their testing.T; a driver has nothing to close.
+//
+// # Checks
+//
+// A check is a subtest named after its promise, so one can be run alone with
+// -run. Those of a driver by itself come first, and one who writes a driver
+// makes them pass in this order: one token at a time, fences, expiry, renewal
+// and release; then the line, handing over and wake-ups; then semaphores, which
+// are claims with Permits. What follows uses a whole [lock.Locker], with faults
+// put between engine and driver: a driver that passes all of the former and not
+// the latter mostly answers with the wrong class of error, keeps a caller
+// waiting after its context has ended, or wakes nobody.
+//
+// A number like LK-7 is that of a scenario in the module's docs/scenarios.md.
+//
+// # Time
+//
+// [Run] lets real time pass: TTLs are a second or so, checks run in parallel,
+// and how late something may come leaves room for a busy machine. [RunFakeTime]
+// runs in bubbles of testing/synctest, where all waits are exact and cost
+// nothing; it is for stores in the same process that take their time from
+// package time.
+//
+// # What it finds
+//
+// The suite is tested by drivers with a fault that locks have had, each of
+// which a named check has to find. Among them: two holders; a key that expires
+// late, or early; renewing that extends nothing, or makes a key again; a loss
+// reported as trouble, trouble as a loss; results out of order; a release that
+// frees whoever holds, that always says yes, or leaves the token in line; keys
+// that look alike taken for one; contexts ignored; nobody in line, or
+// everybody, or at its end again; nobody woken, or not told with which key, or
+// that hearing has begun; a holder without a name, or with the asker's; a Break
+// that takes nothing, skips the line, or gives a fence too small or too great;
+// one permit too many or too few; permits that live and die together.
 package locktest
 
 import (
@@ -29,8 +65,8 @@ import (
 // Open opens an empty store and returns what connects a process to it.
 type Open func(t *testing.T) (connect func() lock.Driver)
 
-// Run runs the checks on the clock of the store, whatever it is. TTLs are
-// short and waits poll. What takes exact instants is left to [RunFakeTime].
+// Run runs the checks on the clock of the store, whatever it is. What takes
+// exact instants is left to [RunFakeTime].
 func Run(t *testing.T, open Open) {
 	for _, c := range checks {
 		if c.fakeTime {
@@ -38,7 +74,7 @@ func Run(t *testing.T, open Open) {
 		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel() // most of it is waiting
-			c.fn(&run{reporter: t, connect: open(t), ttl: 600 * time.Millisecond})
+			c.fn(&run{reporter: t, connect: open(t), ttl: 900 * time.Millisecond})
 		})
 	}
 }
@@ -92,7 +128,7 @@ func (r *run) slack() time.Duration {
 	if r.fake {
 		return 30 * time.Millisecond
 	}
-	return 300 * time.Millisecond
+	return 450 * time.Millisecond
 }
 
 // locker starts a process: a Locker over a connection of its own.
@@ -136,7 +172,7 @@ func (r *run) wantErr(op string, err error, want ...error) {
 // the check if it does not within d.
 func (r *run) eventually(what string, d time.Duration, cond func() bool) {
 	r.Helper()
-	for end := time.Now().Add(d); !cond(); time.Sleep(r.ttl / 600) {
+	for end := time.Now().Add(d); !cond(); time.Sleep(r.ttl / 900) {
 		if time.Now().After(end) {
 			r.Fatalf("%s: not within %v", what, d)
 		}
@@ -226,6 +262,7 @@ type faulty struct {
 	acquire func(ctx context.Context, c lock.Claim, queue bool) (lock.Grant, error)
 	renew   func(ctx context.Context, claims []lock.Claim) []error
 	release func(ctx context.Context, c lock.Claim) (bool, error)
+	breaks  func(ctx context.Context, key string) (uint64, error)
 	listen  func(ctx context.Context, owner string, wake func(string)) error
 	last    atomic.Pointer[lock.Claim] // that asked
 }
@@ -250,6 +287,13 @@ func (f *faulty) Release(ctx context.Context, c lock.Claim) (bool, error) {
 		return f.release(ctx, c)
 	}
 	return f.Driver.Release(ctx, c)
+}
+
+func (f *faulty) Break(ctx context.Context, key string) (uint64, error) {
+	if f.breaks != nil {
+		return f.breaks(ctx, key)
+	}
+	return f.Driver.Break(ctx, key)
 }
 
 func (f *faulty) Listen(ctx context.Context, owner string, wake func(string)) error {
