@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-transparency/transparency"
 	"github.com/go-transparency/transparency/internal/redistest"
+	"github.com/go-transparency/transparency/internal/testkit"
 	"github.com/go-transparency/transparency/session"
 )
 
@@ -17,12 +17,11 @@ import (
 // more than 64 goroutines, whatever the operation.
 func TestHung(t *testing.T) {
 	const (
-		callers = 1000
-		timeout = 100 * time.Millisecond
-		grace   = 100 * time.Millisecond * slowdown
+		callers  = 1000
+		patience = 100 * time.Millisecond
 	)
 	for op, call := range calls {
-		hung(t, op, callers, timeout, grace, func(ctx context.Context, store *session.RedisStore, _ *session.Manager[int], _ *session.Session[int]) error {
+		hung(t, op, callers, patience, func(ctx context.Context, store *session.RedisStore, _ *session.Manager[int], _ *session.Session[int]) error {
 			return call(ctx, store, "id")
 		})
 	}
@@ -50,13 +49,13 @@ func TestHung(t *testing.T) {
 		},
 		"Destroy": func(ctx context.Context, m manager, s *session.Session[int]) error { return m.Destroy(ctx, s) },
 	} {
-		hung(t, "Manager."+op, callers, timeout, grace, func(ctx context.Context, _ *session.RedisStore, m manager, s *session.Session[int]) error {
+		hung(t, "Manager."+op, callers, patience, func(ctx context.Context, _ *session.RedisStore, m manager, s *session.Session[int]) error {
 			return call(ctx, m, s)
 		})
 	}
 }
 
-func hung(t *testing.T, op string, callers int, timeout, grace time.Duration,
+func hung(t *testing.T, op string, callers int, patience time.Duration,
 	call func(ctx context.Context, store *session.RedisStore, m *session.Manager[int], s *session.Session[int]) error,
 ) {
 	t.Run(op, func(t *testing.T) {
@@ -69,50 +68,14 @@ func hung(t *testing.T, op string, callers int, timeout, grace time.Duration,
 		}
 		before := runtime.NumGoroutine()
 		srv.Pause()
-		var (
-			wg      sync.WaitGroup
-			mu      sync.Mutex    // guards what follows
-			slowest time.Duration // of the callers
-			idle    time.Duration // of as many who only wait: what the machine takes
-		)
-		for range callers {
-			wg.Go(func() {
-				start := time.Now()
-				ctx, cancel := context.WithTimeout(t.Context(), timeout)
-				defer cancel()
-				<-ctx.Done()
-				took := time.Since(start)
-				mu.Lock()
-				defer mu.Unlock()
-				idle = max(idle, took)
-			})
-			wg.Go(func() {
-				start := time.Now()
-				ctx, cancel := context.WithTimeout(t.Context(), timeout)
-				defer cancel()
-				err := call(ctx, store, m, s)
-				took := time.Since(start)
-				if !errors.Is(err, transparency.ErrUnavailable) && !errors.Is(err, transparency.ErrUncertain) && !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("error = %v, want a class or the context's", err)
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				slowest = max(slowest, took)
-			})
-		}
-		wg.Wait()
-		if slowest > idle+grace {
-			t.Errorf("the slowest of %d callers took %v, want at most %v after the context's end, which took %v", callers, slowest, grace, idle)
-		}
-		left := runtime.NumGoroutine() - before
-		for try := 0; left > 64 && try < 10; try++ {
-			time.Sleep(time.Millisecond) // some that called Done are not quite gone
-			left = runtime.NumGoroutine() - before
-		}
-		if left > 64 {
-			t.Errorf("%d goroutines are left, want at most 64", left)
-		}
+		testkit.OnTime(t, callers, patience, func(ctx context.Context, _ int) {
+			err := call(ctx, store, m, s)
+			if !errors.Is(err, transparency.ErrUnavailable) && !errors.Is(err, transparency.ErrUncertain) && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("error = %v, want a class or the context's", err)
+			}
+		})
+		testkit.Eventually(t, "at most 64 goroutines are left", testkit.Limit, func() bool { return runtime.NumGoroutine()-before <= 64 })
 		srv.Resume()
-		until(t, "goroutines gone", func() bool { return runtime.NumGoroutine() <= before })
+		testkit.Eventually(t, "all goroutines are gone", testkit.Limit, func() bool { return runtime.NumGoroutine() <= before })
 	})
 }

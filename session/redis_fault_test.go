@@ -15,17 +15,14 @@ import (
 	"github.com/go-transparency/transparency"
 	"github.com/go-transparency/transparency/internal/faultnet"
 	"github.com/go-transparency/transparency/internal/redistest"
+	"github.com/go-transparency/transparency/internal/testkit"
 	"github.com/go-transparency/transparency/session"
 )
 
 // until polls a condition of the outside world.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !holds(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not within 10 s", what)
-		}
-	}
+	testkit.Eventually(t, what, testkit.Limit, holds)
 }
 
 // behind returns a store whose connections lead through a proxy, and one that
@@ -98,11 +95,12 @@ func TestRedisUncertain(t *testing.T) {
 // TestRedisTimeout: without a deadline of the caller's, a call ends by the
 // store's.
 func TestRedisTimeout(t *testing.T) {
-	proxy, store, _ := behind(t, session.RedisOptions{Timeout: 50 * time.Millisecond})
+	proxy, store, direct := behind(t, session.RedisOptions{Timeout: 50 * time.Millisecond})
 	ctx := t.Context()
-	if _, err := store.Create(ctx, "id", nil, hour); err != nil {
+	if _, err := direct.Create(ctx, "id", nil, hour); err != nil {
 		t.Fatal(err)
 	}
+	until(t, "there is a connection", func() bool { _, err := store.Load(ctx, "id"); return err == nil })
 	proxy.Freeze(faultnet.ToClient)
 	if _, err := store.Load(ctx, "id"); !errors.Is(err, transparency.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Load error = %v, want ErrUnavailable and no context error", err)
@@ -139,12 +137,16 @@ func TestRedisCallerGone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// The connection is still to be made when the caller leaves.
+			// The caller leaves while the command waits for its connection.
 			proxy.Freeze(faultnet.Both)
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
-			defer cancel()
-			err = call(ctx, store, rec.Version)
-			if !errors.Is(err, transparency.ErrUncertain) || !errors.Is(err, context.DeadlineExceeded) {
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			got := make(chan error, 1)
+			go func() { got <- call(ctx, store, rec.Version) }()
+			until(t, "the command is on its way", func() bool { return proxy.Conns() > 0 })
+			leave()
+			err = testkit.Receive(t, name, got)
+			if !errors.Is(err, transparency.ErrUncertain) || !errors.Is(err, context.Canceled) {
 				t.Errorf("%s error = %v, want ErrUncertain and the context's", name, err)
 			}
 			if got, err := direct.Load(t.Context(), "id"); err != nil || string(got.Data) != "old" {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-transparency/transparency/internal/redistest"
+	"github.com/go-transparency/transparency/internal/testkit"
 )
 
 // TestScriptsTwice runs every changing script twice with the same arguments:
@@ -25,7 +26,10 @@ func TestScriptsTwice(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s error = %v", op, err)
 		}
-		time.Sleep(2 * time.Millisecond) // so that a second write would show
+		testkit.Eventually(t, "a second write would show", testkit.Limit, func() bool {
+			rec, err := d.load(ctx, "id")
+			return err == nil && rec.AsOf.Sub(first.AsOf) > time.Millisecond
+		})
 		second, err := call()
 		if err != nil {
 			t.Fatalf("%s again: error = %v", op, err)
