@@ -150,26 +150,29 @@ func (b *LocalBreaker) end(p *permit, o Outcome) {
 	}
 	judged := b.opts.Slow > 0 && o != Ignored
 	if p.probe == nil && o != Failed && !judged {
-		p.done(ends[o])
+		if b.phase.Load() == p.phase {
+			p.done(ends[o])
+		}
 		return
 	}
 	slow := judged && b.lasted(p) > b.opts.Slow
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if p.probe != nil {
-		if slow {
-			o = Failed
-		}
+	switch {
+	case p.probe != nil:
 		b.endProbe(p.probe, o, slow)
-		return
-	}
-	done, lasts := p.done, b.phase.Load() == p.phase
-	if o == Failed && lasts {
-		done = b.refreshed(done)
-	}
-	done(ends[o])
-	if judged && lasts && b.phase.Load().state == StateClosed {
-		b.clocked(slow)
+	case b.phase.Load() == p.phase:
+		if slow {
+			b.stats.slow.Add(1)
+		}
+		if o == Failed {
+			b.refreshed(p.done)(errFailed)
+		} else {
+			p.done(ends[o])
+		}
+		if judged && b.phase.Load().state == StateClosed {
+			b.clocked(slow)
+		}
 	}
 }
 
@@ -179,11 +182,7 @@ func (b *LocalBreaker) lasted(p *permit) time.Duration { return time.Since(b.bor
 // requires b.mu.
 func (b *LocalBreaker) clocked(slow bool) {
 	b.tally.add(b.now(), b.opts.Window, slow)
-	if !slow {
-		return
-	}
-	b.stats.slow.Add(1)
-	if b.tally.full(&b.opts) {
+	if slow && b.tally.full(&b.opts) {
 		b.open(b.newProbing(), 0, 0)
 	}
 }
@@ -207,21 +206,19 @@ func (b *LocalBreaker) refreshed(done func(error)) func(error) {
 	return done
 }
 
-// endProbe ends a probe, once. It requires b.mu.
+// endProbe ends a probe, once; one that was slow has failed. It requires b.mu.
 func (b *LocalBreaker) endProbe(e *probe, o Outcome, slow bool) {
-	if e.ended {
+	p := b.phase.Load()
+	if e.ended || e.phase != p {
 		return
 	}
 	e.ended = true
 	b.probes = slices.DeleteFunc(b.probes, func(p *probe) bool { return p == e })
-	e.done(ends[o])
-	p := b.phase.Load()
-	if p != e.phase {
-		return
-	}
 	if slow {
 		b.stats.slow.Add(1)
+		o = Failed
 	}
+	e.done(ends[o])
 	switch {
 	case o == Failed:
 		b.fleet.decide(p.gen, Reopen)
