@@ -38,7 +38,8 @@
 //	a hung probe       holds its place for ProbeTimeout; what comes of it later is dropped
 //	late results       of calls begun before a change of state are dropped
 //	cancelled callers  are not counted; deadlines that pass are failures
-//	failures in a row  are counted however far apart; a ratio within a window
+//	failures in a row  are counted however far apart; a ratio, of failures or of slow calls, within a window
+//	slow calls         are those longer than Slow, if that is set; a slow probe has failed
 //	clocks             a wall clock set back changes nothing; a suspend ages the window and the open time,
 //	                   and so does a wall clock set forward
 //	changes            are told in order and numbered; no reader of them can delay a call
@@ -48,7 +49,7 @@
 //	calls              read local state; they send nothing and wait for nobody
 //	opening            takes a quorum of the live instances; one alone opens for itself
 //	news               reach the others by Pub/Sub at once, and by polling within Poll when that is lost
-//	open times         are kept by the server's clock
+//	open times         are kept by the server's clock; when that is set back, they end at once
 //	probing            one instance at a time, after the open time, until its lease ends; a call that
 //	                   comes first then is refused with a short time to wait, and asks for the lease
 //	verdicts           count once, from who holds the lease, for the opening that it was granted for
@@ -73,11 +74,13 @@
 //
 // A [LocalBreaker] stands on [github.com/sony/gobreaker/v2], which counts the
 // calls, judges them by the rules given here, and admits the probes; its
-// clockwork and its lock are most of the cost of a call. The gate in front of
-// it adds what it lacks: permits that come back from a panic, a Goexit or a
-// hang; open times that grow and differ; a time to come again; the switches by
-// hand; and changes told outside its lock. Its distributed breaker is not used:
-// that holds a lock of the whole fleet while a call runs.
+// clockwork and its lock are most of the cost of a call, though its leave is
+// asked for only once in a hundredth of a window: while closed it refuses none.
+// The gate in front of it adds what it lacks: permits that come back from a
+// panic, a Goexit or a hang; open times that grow and differ; a rule of slow
+// calls; a time to come again; the switches by hand; and changes told outside
+// its lock. Its distributed breaker is not used: that holds a lock of the whole
+// fleet while a call runs.
 //
 // # Redis
 //

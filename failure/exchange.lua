@@ -6,9 +6,11 @@
 --           gen     the generation: a string of digits
 --           open    1 while open, else 0
 --           until   the end of the open time, in ms of TIME
+--           open_ms how long that is
 --           again   how often it was opened again since it first opened
 --           prober  the instance that was last allowed to probe, or empty
 --           lease   until when, in ms of TIME
+--           held_ms how long that is
 --       2 the live instances: a sorted set by the end of their lives, in ms
 --       3 the votes to open: a sorted set of instances likewise
 -- ARGV  1 the instance       2 its TTL in ms          3 1 if it votes to open
@@ -25,8 +27,10 @@
 -- Run twice it changes nothing more but the time to live: a verdict counts for
 -- one generation, and ends it. Generations are the server's time in µs, or one
 -- more than the last one known, and are made and sent as text: a number above
--- 10^15 would come out as 1.7e+15. All keys expire.
-local key = redis.call('HMGET', KEYS[1], 'v', 'gen', 'open', 'until', 'again', 'prober', 'lease')
+-- 10^15 would come out as 1.7e+15. All keys expire. A time that is further away
+-- than it was when it began is over: the clock was set back, or is that of
+-- another server, and could be off by years.
+local key = redis.call('HMGET', KEYS[1], 'v', 'gen', 'open', 'until', 'again', 'prober', 'lease', 'open_ms', 'held_ms')
 if key[1] ~= '1' and (key[1] or key[2] or redis.call('EXISTS', KEYS[1]) == 1) then
   return {}
 end
@@ -42,6 +46,12 @@ local now = math.floor(micros / 1000)
 local gen, open = key[2] or '0', key[3] == '1'
 local ends, again = tonumber(key[4] or 0), tonumber(key[5] or 0)
 local prober, lease = key[6] or '', tonumber(key[7] or 0)
+if ends - now > tonumber(key[8] or 0) then
+  ends = now
+end
+if lease - now > tonumber(key[9] or 0) then
+  lease = now
+end
 
 local function text(n)
   return string.format('%.0f', n)
@@ -51,7 +61,7 @@ local function begin(isOpen, length)
   gen = text(math.max(micros, tonumber(gen) + 1, tonumber(ARGV[4]) + 1))
   open, ends, prober, lease = isOpen, now + length, '', 0
   redis.call('HSET', KEYS[1], 'v', '1', 'gen', gen, 'open', isOpen and '1' or '0',
-    'until', text(ends), 'again', again, 'prober', '', 'lease', '0')
+    'until', text(ends), 'open_ms', text(length), 'again', again, 'prober', '', 'lease', '0', 'held_ms', '0')
   redis.call('PEXPIRE', KEYS[1], text(length + ARGV[11]))
   redis.pcall('PUBLISH', ARGV[12], gen)
 end
@@ -90,7 +100,7 @@ end
 if open and gen == ARGV[4] and ARGV[6] ~= '0' and now >= ends
   and (prober == ARGV[1] or lease <= now) then
   prober, lease = ARGV[1], now + ARGV[6]
-  redis.call('HSET', KEYS[1], 'prober', prober, 'lease', text(lease))
+  redis.call('HSET', KEYS[1], 'prober', prober, 'lease', text(lease), 'held_ms', ARGV[6])
   redis.call('PEXPIRE', KEYS[1], text(ARGV[6] + ARGV[11]))
 end
 

@@ -197,7 +197,6 @@ func (b *LocalBreaker) refreshed(done func(error)) func(error) {
 		fresh := b.newWindow()
 		fresh.inRow = w.inRow
 		if again, err := fresh.cb.Allow(); err == nil {
-			done(errUnused)
 			done, w = again, fresh
 			b.to(&phase{window: fresh})
 		}

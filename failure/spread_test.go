@@ -88,3 +88,39 @@ func TestDeadRedisAtFirst(t *testing.T) {
 	s.Restart(t)
 	eventually(t, "it is heard of", 20*time.Second, func() bool { return b.Stats().Live == 1 })
 }
+
+// FA-13: the server's clock is set back, by an hour, or another with such a
+// clock takes over: no time of before lasts for an hour.
+func TestServerClockBack(t *testing.T) {
+	s := redistest.Start(t)
+	client := s.Client(t)
+	opts := options()
+	opts.Prefix, opts.Breaker.OpenFor = s.Prefix(), time.Minute
+	all := fleet(t, opts, client, client, client)
+	key := s.Prefix() + "{pay}"
+	later := func(field string) {
+		t.Helper()
+		if err := client.HIncrBy(t.Context(), key, field, time.Hour.Milliseconds()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	later("until")
+	var p failure.Permit
+	eventually(t, "one may probe", 10*time.Second, func() bool {
+		var err error
+		p, err = all[0].Allow(t.Context())
+		return err == nil
+	})
+	later("lease")
+	var next failure.Permit
+	eventually(t, "another may probe", 10*time.Second, func() bool {
+		var err error
+		next, err = all[1].Allow(t.Context())
+		return err == nil
+	})
+	p.Done(errBoom)
+	next.Done(nil)
+	eventually(t, "all are closed", 10*time.Second, func() bool {
+		return !slices.ContainsFunc(all, func(b *failure.SharedBreaker) bool { return b.State() != failure.StateClosed })
+	})
+}
