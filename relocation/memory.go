@@ -149,7 +149,7 @@ func (t *memoryTable) attach(id string, claim Claim, now time.Time) (Snapshot, e
 	if err != nil {
 		return Snapshot{}, err, memoryEvent{}
 	}
-	if s.owner != "" && s.owner != claim.Owner && now.Before(s.lease) && !claim.Force {
+	if !s.free && s.owner != claim.Owner && now.Before(s.lease) && !claim.Force {
 		yield := Event{Kind: Yield, Session: id, From: claim.Owner}
 		return Snapshot{}, &OwnedError{Owner: s.owner, Remaining: s.lease.Sub(now)}, memoryEvent{yield, t.earsOf(s.owner)}
 	}
@@ -255,7 +255,7 @@ func (t *memoryTable) append(id string, batch Batch, messages [][]byte, size int
 		first = s.append(messages, batch.ID)
 		s.batches.add(batch.ID, first, now)
 	}
-	if s.owner == "" {
+	if s.free {
 		return first, memoryEvent{}, nil
 	}
 	return first, memoryEvent{Event{Kind: Appended, Session: id}, t.earsOf(s.owner)}, nil
@@ -292,19 +292,16 @@ func (m *MemoryStore) Release(ctx context.Context, lease Lease, to string) error
 	t.mu.Lock()
 	now := t.sweep()
 	s, err := t.live(lease.Session, now)
-	var event memoryEvent
-	switch {
-	case err != nil:
-	case s.generation != lease.Generation:
+	if err == nil {
 		err = s.fenced(lease)
-	default:
-		if s.owner != "" {
-			s.owner, s.lease, s.expires = "", time.Time{}, now.Add(s.terms.Resume)
-			s.reschedule(t)
-		}
-		if to != "" {
-			event = memoryEvent{Event{Kind: Released, Session: lease.Session}, t.earsOf(to)}
-		}
+	}
+	var event memoryEvent
+	if err == nil && !s.free {
+		s.free, s.lease, s.expires = true, time.Time{}, now.Add(s.terms.Resume)
+		s.reschedule(t)
+	}
+	if err == nil && to != "" {
+		event = memoryEvent{Event{Kind: Released, Session: lease.Session}, t.earsOf(to)}
 	}
 	t.mu.Unlock()
 	event.send()
@@ -321,16 +318,15 @@ func (m *MemoryStore) Delete(ctx context.Context, lease Lease) error {
 	defer t.mu.Unlock()
 	now := t.sweep()
 	s := t.find(lease.Session, now)
-	switch {
-	case s == nil:
+	if s == nil {
 		return ErrUnknown
-	case s.generation != lease.Generation:
-		return s.fenced(lease)
-	case !s.ended:
+	}
+	err = s.fenced(lease)
+	if err == nil && !s.ended {
 		s.end(now)
 		s.reschedule(t)
 	}
-	return nil
+	return err
 }
 
 // Listen implements [Store]. It misses nothing.

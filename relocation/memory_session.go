@@ -1,6 +1,7 @@
 package relocation
 
 import (
+	"cmp"
 	"container/heap"
 	"time"
 )
@@ -12,7 +13,8 @@ type memorySession struct {
 	terms Terms
 
 	generation uint64
-	owner      string    // empty: released
+	owner      string    // the last
+	free       bool      // it released the session, or there was none
 	lease      time.Time // the end of the owner's
 	nonce      string    // of the last claim
 	released   bool      // before the last claim
@@ -35,7 +37,7 @@ type memorySession struct {
 // own makes the claim's owner the owner.
 func (s *memorySession) own(claim Claim, now time.Time) {
 	s.generation++
-	s.released = s.owner == ""
+	s.released, s.free = s.free || s.generation == 1, false
 	s.owner, s.nonce, s.mark, s.first = claim.Owner, claim.Nonce, claim.Nonce, 0
 	s.renew(Lease{Duration: claim.Lease}, now)
 }
@@ -47,7 +49,7 @@ func (s *memorySession) renew(lease Lease, now time.Time) {
 
 func (s *memorySession) end(now time.Time) {
 	*s = memorySession{
-		id: s.id, terms: s.terms, generation: s.generation, in: s.in,
+		id: s.id, terms: s.terms, generation: s.generation, owner: s.owner, in: s.in,
 		ended: true, expires: now.Add(s.terms.Tombstone), due: s.due, index: s.index,
 	}
 }
@@ -56,13 +58,16 @@ func (s *memorySession) snapshot() Snapshot {
 	return Snapshot{Generation: s.generation, In: s.in, Out: s.out, Acked: s.acked, Released: s.released, Mark: s.mark}
 }
 
-// fenced says why a lease of another generation is none. A later one says that
-// this generation was given away before the store went back.
+// fenced says why a lease is not the last one. A later generation was given
+// away before the store went back, and so was the same to another owner.
 func (s *memorySession) fenced(lease Lease) error {
-	if lease.Generation > s.generation {
+	switch {
+	case lease.Generation > s.generation:
 		return ErrStateRegressed
+	case lease.Generation < s.generation, lease.Owner != s.owner:
+		return ErrFenced
 	}
-	return ErrFenced
+	return nil
 }
 
 // has reports whether the message that was sent is the one that is here.
@@ -198,12 +203,10 @@ func (t *memoryTable) owned(lease Lease, now time.Time) (*memorySession, error) 
 	switch {
 	case err != nil:
 		return nil, err
-	case s.generation != lease.Generation:
-		return nil, s.fenced(lease)
-	case s.owner == "":
-		return nil, ErrFenced
+	case s.free:
+		return nil, cmp.Or(s.fenced(lease), ErrFenced)
 	}
-	return s, nil
+	return s, s.fenced(lease)
 }
 
 // expire ends a session whose time is over at the moment when it was, and drops

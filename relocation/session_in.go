@@ -1,0 +1,286 @@
+package relocation
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+)
+
+const (
+	// maxQueued bounds the messages that wait for the handler, whatever their
+	// size: then nothing more is read.
+	maxQueued = 16384
+	// maxUncommitted bounds the messages that would be handled again if this
+	// instance died: then none is handled.
+	maxUncommitted = 1024
+)
+
+// inbound is a message that was received and not handled.
+type inbound struct {
+	seq   uint64
+	again bool
+	data  []byte
+}
+
+// read takes what the client sends until the transport has ended. rest came
+// with the opening.
+func (s *Session) read(rest []byte) error {
+	for b := rest; ; {
+		if len(b) > 0 {
+			if room := s.frames(b); room != nil {
+				<-room
+			}
+		}
+		var err error
+		if b, err = s.t.Read(s.hub.reading); err != nil {
+			return fmt.Errorf("%w: %w", errTransport, err)
+		}
+	}
+}
+
+var errTransport = errors.New("transport")
+
+// frames takes one transport message. It returns what is closed when there is
+// room for more, if there is none.
+func (s *Session) frames(b []byte) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heard = time.Now()
+	if !s.confirmed {
+		// The first frame: the client has read the answer, with its token.
+		s.confirmed, s.confirm = true, s.generation > 1
+	}
+	var own bool // b
+	for len(b) > 0 && !s.closing && !s.closed {
+		k, body, rest, err := nextFrame(b)
+		if err == nil && k == kindData && !own {
+			// One copy for all payloads: the transport's goes with the next Read.
+			b, own = clone(b), true
+			continue
+		}
+		if err == nil {
+			err = s.frame(k, body)
+		}
+		if err != nil {
+			s.breach(err)
+			break
+		}
+		b = rest
+	}
+	s.kick()
+	if len(s.queue) >= maxQueued {
+		if s.room == nil {
+			s.room = make(chan struct{})
+		}
+		return s.room
+	}
+	return nil
+}
+
+// frame takes one frame. An error is a breach of the protocol. It requires
+// s.mu.
+func (s *Session) frame(k kind, body []byte) error {
+	switch k {
+	case kindData:
+		return s.receive(body)
+	case kindAck:
+		n, err := parseNumber(body)
+		if err == nil && n > s.sent {
+			err = fmt.Errorf("%w: %d acknowledged, and %d sent", ErrProtocol, n, s.sent)
+		}
+		if err != nil || n <= s.acked {
+			return err
+		}
+		s.acknowledged(n)
+		return nil
+	case kindPing:
+		n, err := parseNumber(body)
+		s.pong, s.pongDue = n, err == nil
+		return err
+	case kindPong:
+		return nil
+	case kindBye:
+		n, err := parseNumber(body)
+		if err == nil && n != s.recv {
+			err = fmt.Errorf("%w: %d was the last, and %d came", ErrProtocol, n, s.recv)
+		}
+		if err != nil {
+			return err
+		}
+		s.leave(sessionEnd{last: s.fin, code: CloseNormal, drain: true})
+		return nil
+	case kindClose:
+		if _, err := parseClosing(body); err != nil {
+			return err
+		}
+		s.leave(sessionEnd{how: endDelete, code: CloseNormal, cancel: ErrPeerClosed})
+		return nil
+	}
+	if k&optional != 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: unexpected frame 0x%02x", ErrProtocol, byte(k))
+}
+
+// receive takes a DATA frame, whose body is the session's own. It requires
+// s.mu.
+func (s *Session) receive(body []byte) error {
+	seq, flags, payload, err := parseData(body)
+	switch {
+	case err != nil:
+		return err
+	case seq <= s.recv:
+		s.hub.counts.duplicates.Add(1)
+		return nil
+	case s.end != nil:
+		// Not received: the client sends it again, to whoever is next.
+		if s.end.drain {
+			return fmt.Errorf("%w: DATA after BYE", ErrProtocol)
+		}
+		return nil
+	case seq != s.recv+1:
+		return fmt.Errorf("%w: %d came after %d", ErrProtocol, seq, s.recv)
+	case len(payload) > s.hub.opts.MaxMessage:
+		return fmt.Errorf("%w: a message of %d bytes", ErrProtocol, len(payload))
+	case s.open > 0 && s.open+uint64(len(payload)) > uint64(s.hub.opts.Window):
+		return fmt.Errorf("%w: more than the window", ErrProtocol)
+	}
+	again := flags&dataAgain != 0
+	if s.doubt && !again && s.clearedBy == 0 {
+		s.clearedBy = seq - 1
+		s.clearDoubt()
+	}
+	s.recv = seq
+	s.open += uint64(len(payload))
+	s.queue = append(s.queue, inbound{seq, again && s.doubt, payload[:len(payload):len(payload)]})
+	return nil
+}
+
+// clearDoubt ends the doubt when all is committed that may have been handled
+// before. It requires s.mu.
+func (s *Session) clearDoubt() {
+	if s.doubt && s.clearedBy > 0 && s.committed >= s.clearedBy && !s.failed {
+		s.doubt = false
+	}
+}
+
+// breach answers a breach of the protocol. The session can be resumed. It
+// requires s.mu.
+func (s *Session) breach(err error) {
+	s.hub.counts.protocol.Add(1)
+	last := func() []byte { return appendReject(nil, reject{Code: rejectProtocol, Text: "protocol error"}) }
+	s.leave(sessionEnd{cause: err, last: last, code: CloseProtocol, now: true})
+}
+
+// canHandle requires s.mu.
+func (s *Session) canHandle() bool {
+	switch {
+	case s.left, s.failed, s.troubled, s.full,
+		len(s.handled) >= maxUncommitted,
+		s.replySize > s.hub.opts.MaxUnackedBytes,
+		s.end != nil && s.end.how != endRelease:
+		return false
+	case s.hub.opts.Mode == AtMostOnce:
+		return s.admitted != nil && s.owns(time.Now())
+	case s.end != nil && !s.end.drain:
+		return false
+	}
+	return len(s.queue) > 0 && s.owns(time.Now())
+}
+
+// take returns the next message. It requires s.mu, and canHandle.
+func (s *Session) take() inbound {
+	if m := s.admitted; m != nil {
+		s.admitted = nil
+		return *m
+	}
+	return s.dequeue()
+}
+
+func (s *Session) dequeue() inbound {
+	m := s.queue[0]
+	s.queue[0] = inbound{}
+	if s.queue = s.queue[1:]; len(s.queue) == 0 {
+		s.queue = nil
+	}
+	if s.room != nil && len(s.queue) < maxQueued/2 {
+		close(s.room)
+		s.room = nil
+	}
+	return m
+}
+
+// pump has messages handled, one after the other, for as long as there are any.
+func (s *Session) pump() {
+	s.mu.Lock()
+	defer func() {
+		if s.handling { // the handler has ended this goroutine
+			s.mu.Lock()
+			s.handledOne(inbound{}, errGoexit)
+		}
+		s.pumping = false
+		s.kick()
+		s.mu.Unlock()
+	}()
+	for s.canHandle() {
+		m := s.take()
+		s.handling = true
+		s.mu.Unlock()
+		err := s.handle(m)
+		s.mu.Lock()
+		s.handledOne(m, err)
+		s.kick()
+	}
+}
+
+var errGoexit = errors.New("the handler ended its goroutine")
+
+// handle calls the handler.
+func (s *Session) handle(m inbound) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			// Not the value: it may be anything, a payload too.
+			err = fmt.Errorf("panic of type %T", v)
+			s.hub.opts.Logger.Error("relocation: a handler panicked", "error", err, "stack", string(debug.Stack()))
+		}
+	}()
+	return s.hub.handler(s.ctx, s, Message{Seq: m.seq, Data: m.data, Redelivered: m.again})
+}
+
+// handledOne notes the handler's result. It requires s.mu.
+func (s *Session) handledOne(m inbound, err error) {
+	replies := s.replies
+	s.handling, s.replies = false, nil
+	h := s.hub
+	if err != nil {
+		h.counts.handlerErrors.Add(1)
+		replies = nil
+	} else {
+		h.counts.handled.Add(1)
+	}
+	if s.left || s.end != nil && s.end.how == endGone {
+		return // somebody else's by now
+	}
+	if err != nil && h.opts.Mode != AtMostOnce {
+		// What was begun is known to nobody: the next owner has to doubt it.
+		s.failed, s.doubt = true, true
+		h.opts.Logger.Warn("relocation: a handler failed", "error", err)
+		s.leave(sessionEnd{cause: fmt.Errorf("handler: %w", err), code: CloseRetry})
+		return
+	}
+	if err != nil {
+		h.opts.Logger.Warn("relocation: a handler failed, and its message is lost", "error", err)
+	}
+	if h.opts.Mode == AtMostOnce && len(replies) == 0 {
+		return // it was committed before
+	}
+	done := handled{seq: m.seq, size: uint64(len(m.data)), replies: replies}
+	if h.opts.Mode == AtMostOnce {
+		done.seq, done.size = 0, 0
+	}
+	for _, r := range replies {
+		s.replySize += int64(len(r))
+	}
+	s.handled = append(s.handled, done)
+}
