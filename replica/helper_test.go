@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-transparency/transparency/internal/testkit"
 	"github.com/go-transparency/transparency/replica"
 )
 
@@ -56,9 +57,5 @@ func wantErr(t *testing.T, op string, err error, want ...error) {
 
 func eventually(t *testing.T, what string, d time.Duration, cond func() bool) {
 	t.Helper()
-	for end := time.Now().Add(d); !cond(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not within %v", what, d)
-		}
-	}
+	testkit.Eventually(t, what, d, cond)
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 
 	"github.com/go-transparency/transparency"
 	"github.com/go-transparency/transparency/internal/redistest"
+	"github.com/go-transparency/transparency/internal/testkit"
 	"github.com/go-transparency/transparency/replica"
 )
 
@@ -42,18 +41,10 @@ func TestHungRedis(t *testing.T) {
 			p := newPool(t, b, nodes, nil)
 			warm(t, p)
 			before := runtime.NumGoroutine()
-			// What this machine takes, busy as it is, for no operation at all.
-			late := slowest(callers, func() {
-				ctx, cancel := context.WithTimeout(context.Background(), bound)
-				defer cancel()
-				<-ctx.Done()
-			}) - bound
 			for _, s := range servers {
 				s.Pause()
 			}
-			took := slowest(callers, func() {
-				ctx, cancel := context.WithTimeout(context.Background(), bound)
-				defer cancel()
+			testkit.OnTime(t, callers, bound, func(ctx context.Context, _ int) {
 				var err error
 				if op[0] == 'R' {
 					_, err = whereRedis(ctx, p, nil)
@@ -65,20 +56,8 @@ func TestHungRedis(t *testing.T) {
 					t.Errorf("%s error = %v, want the context's, or one to try again after", op, err)
 				}
 			})
-			left := runtime.NumGoroutine() - before
-			for range 50 { // the callers' own are ending yet
-				if left > 64 {
-					time.Sleep(time.Millisecond)
-					left = runtime.NumGoroutine() - before
-				}
-			}
-			t.Logf("slowest %v (timers alone are %v late), %d goroutines left", took, late, left)
-			if took > 2*bound+10*late {
-				t.Errorf("the slowest came back after %v, want at most %v", took, 2*bound)
-			}
-			if left > 64 {
-				t.Errorf("%d goroutines are left, want at most 64", left)
-			}
+			// The callers' own end a moment later.
+			eventually(t, "at most 64 goroutines are left", testkit.Limit, func() bool { return runtime.NumGoroutine()-before <= 64 })
 			for _, s := range servers {
 				s.Resume()
 			}
@@ -103,34 +82,8 @@ func TestRedisRP29HungServer(t *testing.T) {
 	p := newPool(t, replica.NewRedisBackend(nil), []replica.Node[*redis.Client]{{Name: "a", Client: client}}, nil)
 	warm(t, p)
 	s.Pause()
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	start := time.Now()
-	_, err := whereRedis(ctx, p, nil)
-	wantErr(t, "Read", err, context.DeadlineExceeded)
-	took := time.Since(start)
-	t.Logf("Read with 300ms took %v", took)
-	if took > time.Second {
-		t.Errorf("Read with 300ms took %v", took)
-	}
-}
-
-// slowest calls fn n times at once and returns how long the slowest took.
-func slowest(n int, fn func()) time.Duration {
-	var most atomic.Int64
-	var wg sync.WaitGroup
-	start := make(chan struct{})
-	for range n {
-		wg.Go(func() {
-			<-start
-			began := time.Now()
-			fn()
-			took := int64(time.Since(began))
-			for old := most.Load(); took > old && !most.CompareAndSwap(old, took); old = most.Load() {
-			}
-		})
-	}
-	close(start)
-	wg.Wait()
-	return time.Duration(most.Load())
+	testkit.OnTime(t, 1, 300*time.Millisecond, func(ctx context.Context, _ int) {
+		_, err := whereRedis(ctx, p, nil)
+		wantErr(t, "Read", err, context.DeadlineExceeded)
+	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-transparency/transparency/internal/redistest"
+	"github.com/go-transparency/transparency/internal/testkit"
 	"github.com/go-transparency/transparency/replica"
 	"github.com/go-transparency/transparency/replica/replicatest"
 )
@@ -54,14 +55,11 @@ func startRedis(t *testing.T, replicas int) *redisCluster {
 	return c
 }
 
-// prepare lets replicas sync at once, where the default is to wait for more.
+// prepare lets the replicas of an idle primary hear from it often, and so know
+// their lag.
 func (c *redisCluster) prepare(name string) {
-	for key, value := range map[string]string{
-		"repl-diskless-sync-delay": "0", "repl-ping-replica-period": "1",
-	} {
-		if err := c.admin[name].ConfigSet(context.Background(), key, value).Err(); err != nil {
-			c.t.Fatal(err)
-		}
+	if err := c.admin[name].ConfigSet(context.Background(), "repl-ping-replica-period", "1").Err(); err != nil {
+		c.t.Fatal(err)
 	}
 }
 
@@ -75,7 +73,7 @@ func (c *redisCluster) follow(name, primary string) {
 func (c *redisCluster) synced(name string) {
 	c.t.Helper()
 	b := replica.NewRedisBackend(nil)
-	eventually(c.t, name+" has synced", 20*time.Second, func() bool {
+	eventually(c.t, name+" has synced", testkit.Limit, func() bool {
 		s, err := b.Probe(context.Background(), replica.Node[*redis.Client]{Name: name, Client: c.admin[name]})
 		return err == nil && s.Role == replica.RoleReplica && s.LinkDown == 0
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/go-transparency/transparency"
 	"github.com/go-transparency/transparency/internal/faultnet"
 	"github.com/go-transparency/transparency/internal/redistest"
+	"github.com/go-transparency/transparency/internal/testkit"
 	"github.com/go-transparency/transparency/replica"
 )
 
@@ -56,15 +57,19 @@ func TestRedisRP12NeverSynced(t *testing.T) {
 
 func TestRedisRP13PrimaryKilled(t *testing.T) {
 	c := startRedis(t, 1)
-	p := c.pool(t, &replica.Options{ProbeInterval: 50 * time.Millisecond, MaxLinkDown: time.Second, PrimaryShare: -1})
+	opts := &replica.Options{ProbeInterval: 50 * time.Millisecond, MaxLinkDown: time.Hour, PrimaryShare: -1}
+	p := c.pool(t, opts)
 	warm(t, p)
+	opts.MaxLinkDown = time.Second
+	particular := c.pool(t, opts)
+	warm(t, particular)
 	c.stop("a")
-	eventually(t, "the primary is known to be down", 5*time.Second, func() bool { return stateOf(t, p, "a").State == replica.StateDown })
+	eventually(t, "the primary is known to be down", testkit.Limit, func() bool { return stateOf(t, p, "a").State == replica.StateDown })
 	if _, err := whereRedis(t.Context(), p, nil); err != nil {
 		t.Errorf("Read after the primary was killed = %v, want it served by the replica", err)
 	}
-	eventually(t, "the replica is left out", 10*time.Second, func() bool { return stateOf(t, p, "b").State == replica.StateNotReady })
-	_, err := whereRedis(t.Context(), p, nil)
+	eventually(t, "the replica is left out", testkit.Limit, func() bool { return stateOf(t, particular, "b").State == replica.StateNotReady })
+	_, err := whereRedis(t.Context(), particular, nil)
 	wantErr(t, "Read beyond MaxLinkDown", err, replica.ErrNoReplica, transparency.ErrUnavailable)
 }
 
@@ -102,7 +107,7 @@ func TestRedisRP34AnswerLost(t *testing.T) {
 	// Not sent at all.
 	proxy.Refuse(true)
 	proxy.Reset()
-	eventually(t, "Write at a server that refuses is told from one that was sent", 5*time.Second, func() bool {
+	eventually(t, "Write at a server that refuses is told from one that was sent", testkit.Limit, func() bool {
 		err := p.Write(t.Context(), nil, incr)
 		return transparency.Retryable(err) && errors.Is(err, replica.ErrNoPrimary)
 	})
@@ -147,7 +152,7 @@ func TestRedisRP35UnblockedByFailover(t *testing.T) {
 			return cl.BLPop(ctx, 0, "list").Err()
 		})
 	}()
-	eventually(t, "it is blocked", 5*time.Second, func() bool {
+	eventually(t, "it is blocked", testkit.Limit, func() bool {
 		n, _ := c.admin["a"].InfoMap(t.Context(), "clients").Result()
 		return n["Clients"]["blocked_clients"] == "1"
 	})
@@ -155,7 +160,7 @@ func TestRedisRP35UnblockedByFailover(t *testing.T) {
 	if err := c.admin["b"].RPush(t.Context(), "list", "x").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-got; err != nil {
+	if err := testkit.Receive(t, "the end of Write", got); err != nil {
 		t.Errorf("Write = %v, want it made again at the new primary", err)
 	}
 	if want := fmt.Sprint([]string{c.servers["a"].Addr(), c.servers["b"].Addr()}); fmt.Sprint(at) != want {
@@ -188,17 +193,17 @@ func TestRedisRP39MisroutedRead(t *testing.T) {
 // would still accept what it is sent: that is for the servers to prevent.
 func TestRedisRP38PausedPrimaryResumes(t *testing.T) {
 	c := startRedis(t, 2)
-	p := c.pool(t, &replica.Options{ProbeInterval: 50 * time.Millisecond, ProbeTimeout: 200 * time.Millisecond})
+	p := c.pool(t, &replica.Options{ProbeInterval: 50 * time.Millisecond})
 	warm(t, p)
 	c.servers["a"].Pause()
-	eventually(t, "the primary is known to be down", 5*time.Second, func() bool { return stateOf(t, p, "a").State == replica.StateDown })
+	eventually(t, "the primary is known to be down", testkit.Limit, func() bool { return stateOf(t, p, "a").State == replica.StateDown })
 	c.mu.Lock()
 	c.down["a"] = true // not to be told to follow
 	c.mu.Unlock()
 	c.promote("b")
-	eventually(t, "writes go on", 5*time.Second, func() bool { return p.Write(t.Context(), nil, incr) == nil })
+	eventually(t, "writes go on", testkit.Limit, func() bool { return p.Write(t.Context(), nil, incr) == nil })
 	c.servers["a"].Resume()
-	eventually(t, "the old primary claims again", 5*time.Second, func() bool {
+	eventually(t, "the old primary claims again", testkit.Limit, func() bool {
 		n := stateOf(t, p, "a")
 		return n.Role == replica.RolePrimary && n.State == replica.StateUp
 	})
@@ -243,7 +248,7 @@ func TestRedisReplicaThatRestartsAsPrimary(t *testing.T) {
 	}
 	c.servers["b"].Kill()
 	c.servers["b"].Restart(t)
-	eventually(t, "it says that it is a primary", 5*time.Second, func() bool { return stateOf(t, p, "b").Role == replica.RolePrimary })
+	eventually(t, "it says that it is a primary", testkit.Limit, func() bool { return stateOf(t, p, "b").Role == replica.RolePrimary })
 	var at string
 	err := p.Write(t.Context(), nil, func(ctx context.Context, cl *redis.Client) error {
 		at = cl.Options().Addr
@@ -262,7 +267,7 @@ func TestRedisRP43MasterDown(t *testing.T) {
 	p := c.pool(t, &replica.Options{ProbeInterval: 50 * time.Millisecond})
 	warm(t, p)
 	c.stop("a")
-	eventually(t, "the replica refuses", 5*time.Second, func() bool {
+	eventually(t, "the replica refuses", testkit.Limit, func() bool {
 		_, _, err := redisGet(t.Context(), c.admin["b"], "key")
 		return err != nil
 	})
@@ -271,7 +276,7 @@ func TestRedisRP43MasterDown(t *testing.T) {
 			t.Fatalf("Read = %s, %v, want the replica that answers", addr, err)
 		}
 	}
-	eventually(t, "it is known to be not ready", 5*time.Second, func() bool { return stateOf(t, p, "b").State == replica.StateNotReady })
+	eventually(t, "it is known to be not ready", testkit.Limit, func() bool { return stateOf(t, p, "b").State == replica.StateNotReady })
 	if n := stateOf(t, p, "b"); n.Failures != 0 {
 		t.Errorf("%d refusals count as failures", n.Failures)
 	}
@@ -327,6 +332,10 @@ func TestRedisReadSendsNothingOfItsOwn(t *testing.T) {
 	c := startRedis(t, 1)
 	p := c.pool(t, &replica.Options{ProbeInterval: time.Hour})
 	warm(t, p)
+	if err := c.admin["a"].ConfigSet(t.Context(), "repl-ping-replica-period", "3600").Err(); err != nil {
+		t.Fatal(err)
+	}
+	c.servers["b"].AwaitSync(t, c.servers["a"]) // with the last of those pings
 	before := c.servers["b"].Commands(t)
 	for range 100 {
 		if _, err := whereRedis(t.Context(), p, nil); err != nil {
@@ -369,7 +378,7 @@ func TestStaticRolesAndABadReplica(t *testing.T) {
 	}); err != nil {
 		t.Errorf("Write = %v", err)
 	}
-	eventually(t, "three of four are healthy", 5*time.Second, func() bool { return p.Stats().Healthy == 3 })
+	eventually(t, "three of four are healthy", testkit.Limit, func() bool { return p.Stats().Healthy == 3 })
 
 	nodes[1].Role = replica.RoleUnknown
 	p = newPool(t, replica.NewRedisBackend(&replica.RedisOptions{StaticRoles: true}), nodes, nil)

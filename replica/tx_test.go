@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-transparency/transparency/internal/testkit"
 	"github.com/go-transparency/transparency/replica"
 )
 
@@ -43,7 +44,7 @@ func TestRedisRP33Transaction(t *testing.T) {
 	check("Read that writes", err, at, []string{b, a})
 
 	c.promote("b")
-	eventually(t, "the old primary follows", 5*time.Second, func() bool {
+	eventually(t, "the old primary follows", testkit.Limit, func() bool {
 		role, err := c.admin["a"].Do(t.Context(), "role").Slice()
 		return err == nil && role[0] == "slave"
 	})

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-transparency/transparency/access"
+	"github.com/go-transparency/transparency/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -51,37 +52,21 @@ func TestMutants(t *testing.T) {
 
 // fails reports whether the check fails the repository.
 func fails(t *testing.T, c check, h Harness) bool {
-	rec := &recorder{TB: t}
-	done := make(chan struct{})
-	go func() { // Fatalf ends its goroutine
-		defer close(done)
-		c.run(rec, h)
-	}()
-	<-done
-	rec.mu.Lock()
-	defer rec.mu.Unlock()
-	return rec.failed
+	found := testkit.Record(t.Context(), func(rec *testkit.Recorder) { c.run(recorder{rec, test{t}}, h) })
+	return len(found) > 0
 }
 
-// A recorder is a testing.TB whose failures are only counted.
+// A recorder is a testing.TB whose failures are only noted.
 type recorder struct {
-	testing.TB
-	mu     sync.Mutex // guards failed
-	failed bool
+	*testkit.Recorder
+	test
 }
 
-func (r *recorder) Errorf(string, ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.failed = true
-}
+// A test is one level below a Recorder, so that a recorder has the methods of
+// both, and the Recorder's first.
+type test struct{ testing.TB }
 
-func (r *recorder) Fatalf(format string, args ...any) {
-	r.Errorf(format, args...)
-	runtime.Goexit()
-}
-
-func (r *recorder) Skip(...any) { runtime.Goexit() }
+func (recorder) Skip(...any) { runtime.Goexit() }
 
 // A mapDriver is the right backend under every mutant.
 type mapDriver struct {

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/go-transparency/transparency"
+	"github.com/go-transparency/transparency/internal/testkit"
 	"github.com/go-transparency/transparency/replica"
 )
 
@@ -16,7 +16,7 @@ func lifeChecks[C any]() []check[C] {
 		{"RP-59 a closed pool answers ErrClosed", false, nil, func(r *run[C]) {
 			p := r.pool(nil)
 			r.warm(p)
-			inside := make(chan struct{})
+			inside := make(chan struct{}, 2)
 			var read, write error
 			var wg sync.WaitGroup
 			wait := func(ctx context.Context, _ C) error {
@@ -24,10 +24,11 @@ func lifeChecks[C any]() []check[C] {
 				<-ctx.Done()
 				return ctx.Err()
 			}
-			wg.Go(func() { read = p.Read(r.Context(), nil, wait) })
-			wg.Go(func() { write = p.Write(r.Context(), nil, wait) })
-			<-inside
-			<-inside
+			wg.Go(func() { read = p.Read(r.Context(), &replica.ReadOptions{AttemptTimeout: -1}, wait) })
+			wg.Go(func() { write = p.Write(r.Context(), &replica.WriteOptions{AttemptTimeout: -1}, wait) })
+			for range 2 {
+				testkit.Receive(r, "a call is under way", inside)
+			}
 			for range 2 {
 				if err := p.Close(); err != nil {
 					r.Errorf("Close = %v, want nil", err)
@@ -74,7 +75,7 @@ func lifeChecks[C any]() []check[C] {
 			release := make(chan struct{})
 			calls := make(chan int, 1)
 			calls <- 0
-			got, err := replica.Query(r.Context(), p, &replica.ReadOptions{AttemptTimeout: 30 * time.Millisecond}, func(_ context.Context, c C) (string, error) {
+			got, err := replica.Query(r.Context(), p, &replica.ReadOptions{AttemptTimeout: r.attempt()}, func(_ context.Context, c C) (string, error) {
 				n := <-calls
 				calls <- n + 1
 				if n == 0 {
@@ -89,7 +90,7 @@ func lifeChecks[C any]() []check[C] {
 				r.Errorf("Stats.Left = %d, want the callback that was left behind", n)
 			}
 			close(release)
-			r.eventually("the callback has ended", 5*time.Second, func() bool { return p.Stats().Left == 0 })
+			r.eventually("the callback has ended", testkit.Limit, func() bool { return p.Stats().Left == 0 })
 			if got != "call 1" {
 				r.Errorf("the value became %q", got)
 			}

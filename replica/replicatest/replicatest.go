@@ -20,6 +20,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-transparency/transparency/internal/testkit"
 	"github.com/go-transparency/transparency/replica"
 )
 
@@ -112,6 +113,24 @@ type run[C any] struct {
 
 const probeEvery = 50 * time.Millisecond
 
+// attempt is a time limit for calls of which one is to run into it, and the
+// next is not, however busy the machine.
+func (r *run[C]) attempt() time.Duration {
+	if r.fake {
+		return 50 * time.Millisecond
+	}
+	return time.Second
+}
+
+// wantAtOnce checks that something took no time. In real time that depends on
+// the machine.
+func (r *run[C]) wantAtOnce(what string, took time.Duration) {
+	r.Helper()
+	if r.fake && took != 0 {
+		r.Errorf("%s took %v, want it refused at once", what, took)
+	}
+}
+
 // pool returns a pool over the cluster that is closed at cleanup.
 func (r *run[C]) pool(opts *replica.Options) *replica.Pool[C] {
 	r.Helper()
@@ -134,7 +153,7 @@ func (r *run[C]) pool(opts *replica.Options) *replica.Pool[C] {
 func (r *run[C]) warm(p *replica.Pool[C]) {
 	r.Helper()
 	_ = p.Read(r.Context(), nil, func(context.Context, C) error { return nil })
-	r.eventually("every node is up", 10*time.Second, func() bool {
+	r.eventually("every node is up", testkit.Limit, func() bool {
 		return p.Stats().Healthy == len(r.Nodes)
 	})
 }
@@ -205,11 +224,7 @@ func (r *run[C]) wantErr(op string, err error, want ...error) {
 // within d.
 func (r *run[C]) eventually(what string, d time.Duration, cond func() bool) {
 	r.Helper()
-	for end := time.Now().Add(d); !cond(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			r.Fatalf("%s: not within %v", what, d)
-		}
-	}
+	testkit.Eventually(r, what, d, cond)
 }
 
 func attemptsOf(err error) []replica.Attempt {

@@ -3,8 +3,6 @@ package replicatest
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -13,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/go-transparency/transparency/internal/testkit"
 	"github.com/go-transparency/transparency/replica"
 )
 
@@ -172,15 +171,7 @@ func TestMutants(t *testing.T) {
 				good := replica.NewMemoryCluster(nil)
 				b := &backend{MemoryCluster: good}
 				m.spoil(b)
-				rec := &recorder{T: t}
-				done := make(chan struct{})
-				go func() { // Fatalf ends it
-					defer close(done)
-					all[i].fn(&run[client]{reporter: rec, Cluster: open(good, b), fake: true})
-				}()
-				<-done
-				rec.clean()
-				if len(rec.failures) == 0 {
+				if found := failures(t, all[i], good, b); len(found) == 0 {
 					t.Errorf("check %q does not find it", m.finds)
 				}
 			})
@@ -193,44 +184,16 @@ func TestNoMutant(t *testing.T) {
 	for _, c := range checks[client]() {
 		synctest.Test(t, func(t *testing.T) {
 			good := replica.NewMemoryCluster(nil)
-			rec := &recorder{T: t}
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				c.fn(&run[client]{reporter: rec, Cluster: open(good, &backend{MemoryCluster: good}), fake: true})
-			}()
-			<-done
-			rec.clean()
-			if len(rec.failures) != 0 {
-				t.Errorf("check %q fails: %v", c.name, rec.failures)
+			if found := failures(t, c, good, &backend{MemoryCluster: good}); len(found) != 0 {
+				t.Errorf("check %q fails: %v", c.name, found)
 			}
 		})
 	}
 }
 
-// A recorder is a reporter that remembers.
-type recorder struct {
-	*testing.T
-	mu       sync.Mutex
-	failures []string
-	cleanups []func()
-}
-
-func (r *recorder) Errorf(format string, args ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.failures = append(r.failures, fmt.Sprintf(format, args...))
-}
-
-func (r *recorder) Fatalf(format string, args ...any) {
-	r.Errorf(format, args...)
-	runtime.Goexit()
-}
-
-func (r *recorder) Cleanup(fn func()) { r.cleanups = append(r.cleanups, fn) }
-
-func (r *recorder) clean() {
-	for _, fn := range slices.Backward(r.cleanups) {
-		fn()
-	}
+// failures runs a check and returns what it reports.
+func failures(t *testing.T, c check[client], good *replica.MemoryCluster, b *backend) []string {
+	return testkit.Record(t.Context(), func(rec *testkit.Recorder) {
+		c.fn(&run[client]{reporter: rec, Cluster: open(good, b), fake: true})
+	})
 }

@@ -1,12 +1,10 @@
 package sessiontest
 
 import (
-	"context"
-	"runtime"
-	"sync"
 	"testing"
 	"testing/synctest"
 
+	"github.com/go-transparency/transparency/internal/testkit"
 	"github.com/go-transparency/transparency/session"
 )
 
@@ -50,33 +48,9 @@ func checkNamed(t *testing.T, name string) check {
 
 // fails reports whether the check finds fault with the store.
 func fails(t *testing.T, c check, store session.SessionStore) bool {
-	rec := new(recorder)
+	var found []string
 	synctest.Test(t, func(t *testing.T) {
-		rec.ctx = t.Context()
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			c.fn(&run{reporter: rec, store: store})
-		}()
-		<-done
+		found = testkit.Record(t.Context(), func(rec *testkit.Recorder) { c.fn(&run{reporter: rec, store: store}) })
 	})
-	return rec.failed
-}
-
-type recorder struct {
-	ctx    context.Context
-	mu     sync.Mutex // guards failed
-	failed bool
-}
-
-func (r *recorder) Context() context.Context { return r.ctx }
-func (r *recorder) Helper()                  {}
-func (r *recorder) Errorf(string, ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.failed = true
-}
-func (r *recorder) Fatalf(string, ...any) {
-	r.Errorf("")
-	runtime.Goexit()
+	return len(found) > 0
 }
