@@ -49,7 +49,7 @@
 //	calls              read local state; they send nothing and wait for nobody
 //	opening            takes a quorum of the live instances; one alone opens for itself
 //	news               reach the others by Pub/Sub at once, and by polling within Poll when that is lost
-//	open times         are kept by the server's clock; when that is set back, they end at once
+//	open times         are kept by the server's clock; set back, it at most doubles them
 //	probing            one instance at a time, after the open time, until its lease ends; a call that
 //	                   comes first then is refused with a short time to wait, and asks for the lease
 //	verdicts           count once, from who holds the lease, for the opening that it was granted for
