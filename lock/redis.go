@@ -50,28 +50,32 @@ const (
 	maxLine  = 1000
 )
 
+// Arguments that are the same each time, so that they are made once.
 var (
-	graceText    = ms(grace)
-	fenceTTLText = ms(fenceTTL)
-	lineTTLText  = ms(lineTTL)
+	graceArg    any = ms(grace)
+	fenceTTLArg any = ms(fenceTTL)
+	lineTTLArg  any = ms(lineTTL)
+	noLineArg   any = "0"
+	maxLineArg  any = strconv.Itoa(maxLine)
 )
 
-// lineText is the TTL of the line for who stands in it, if he does.
-func lineText(queue bool) string {
+// lineArg is the TTL of the line for who stands in it, if he does.
+func lineArg(queue bool) any {
 	if queue {
-		return lineTTLText
+		return lineTTLArg
 	}
-	return "0"
+	return noLineArg
 }
 
 func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // RedisDriver keeps locks in Redis. The package page tells its keys.
 type RedisDriver struct {
-	client  RedisClient
-	err     error // why no operation can work
-	prefix  string
-	counted string // "1" if PUBLISH counts all who hear
+	client   RedisClient
+	err      error // why no operation can work
+	prefix   string
+	channels any // what stands before an owner's name in the name of its channel
+	counted  any // "1" if PUBLISH counts all who hear
 
 	acquiring *rediskit.Gate // and releasing
 	renewing  *rediskit.Gate // by itself, so that no crowd delays a renewal
@@ -85,7 +89,7 @@ func NewRedisDriver(client RedisClient, opts *Options) *RedisDriver {
 		err = rediskit.CheckClient(client)
 	}
 	d := &RedisDriver{
-		client: client, err: err, prefix: o.Prefix, counted: "0",
+		client: client, err: err, prefix: o.Prefix, channels: o.Prefix + wakeChannels, counted: "0",
 		acquiring: rediskit.NewGateOf(maxCommands, o.Timeout).For(client),
 		renewing:  rediskit.NewGateOf(maxFlights, o.Timeout).For(client),
 	}
@@ -107,31 +111,31 @@ func (d *RedisDriver) unusable() error {
 	return d.err
 }
 
-func (d *RedisDriver) lockKey(key string) string  { return rediskit.Key(d.prefix, key, "") }
-func (d *RedisDriver) fenceKey(key string) string { return rediskit.Key(d.prefix, key, ":fence") }
-func (d *RedisDriver) lineKey(key string) string  { return rediskit.Key(d.prefix, key, ":line") }
+// wakeChannels stands between the prefix and an owner's name.
+const wakeChannels = "wake:"
 
-// channels is what stands before the owner's name in the name of its channel.
-func (d *RedisDriver) channels() string { return d.prefix + "wake:" }
+// A lock's key, with what its companions have after it.
+const (
+	fenceSuffix = ":fence"
+	lineSuffix  = ":line"
+)
+
+func (d *RedisDriver) lockKey(key string) string { return rediskit.Key(d.prefix, key, "") }
+
+// companions returns the keys of a lock, its fence and its line.
+func (d *RedisDriver) companions(key string) []string {
+	fence := rediskit.Key(d.prefix, key, fenceSuffix)
+	lock := fence[:len(fence)-len(fenceSuffix)]
+	return []string{lock, fence, lock + lineSuffix}
+}
 
 // Acquire implements [Driver].
 func (d *RedisDriver) Acquire(ctx context.Context, c Claim, queue bool) (Grant, error) {
 	if err := d.unusable(); err != nil {
 		return Grant{}, err
 	}
-	try := d.obtain
-	if c.Permits > 0 {
-		try = d.permit
-	}
-	return rediskit.Do(ctx, d.acquiring, rediskit.Writes, func(ctx context.Context) (Grant, error) {
-		return try(ctx, c, queue)
-	}, func(g Grant, err error) {
-		if err == nil && (g.Fence != 0 || queue) { // nobody waits for it any more
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), DefaultTimeout)
-			defer cancel()
-			_, _ = d.releaseNow(ctx, c) // the engine tries too
-		}
-	})
+	o := &obtaining{d: d, claim: c, queue: queue}
+	return rediskit.Do(ctx, d.acquiring, rediskit.Writes, o.try, o.late)
 }
 
 // pipeline sends the commands in one round trip. Each holds its error. A
@@ -157,7 +161,7 @@ func (d *RedisDriver) pipeline(ctx context.Context, cmds ...*rediskit.Once) {
 
 var errNoReply = errors.New("no reply")
 
-func noScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
+func noScript(err error) bool { return err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") }
 
 // Release implements [Driver].
 func (d *RedisDriver) Release(ctx context.Context, c Claim) (bool, error) {
@@ -173,8 +177,9 @@ func (d *RedisDriver) releaseNow(ctx context.Context, c Claim) (bool, error) {
 	if c.Permits > 0 {
 		return d.releasePermit(ctx, c)
 	}
-	reply, err := releaseScript.Run(ctx, d.client, []string{d.lockKey(c.Key), d.lineKey(c.Key)},
-		c.Token, graceText, d.channels(), ownerLen, c.Key, d.counted)
+	line := rediskit.Key(d.prefix, c.Key, lineSuffix)
+	reply, err := releaseScript.Run(ctx, d.client, []string{line[:len(line)-len(lineSuffix)], line},
+		c.Token, graceArg, d.channels, ownerLen, c.Key, d.counted)
 	return reply == int64(1), err
 }
 
@@ -185,8 +190,7 @@ func (d *RedisDriver) Break(ctx context.Context, key string) (uint64, error) {
 	}
 	return rediskit.Do(ctx, d.acquiring, rediskit.Writes, func(ctx context.Context) (uint64, error) {
 		g, err := parseGrant(breakScript.Run(ctx, d.client,
-			[]string{d.lockKey(key), d.fenceKey(key), d.lineKey(key)},
-			fenceTTLText, graceText, d.channels(), ownerLen, key, d.counted))
+			d.companions(key), fenceTTLArg, graceArg, d.channels, ownerLen, key, d.counted))
 		if err == nil && g.Fence == 0 {
 			err = invalid("the reply is no fence")
 		}

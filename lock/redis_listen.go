@@ -11,7 +11,7 @@ func (d *RedisDriver) Listen(ctx context.Context, owner string, wake func(key st
 	if err := d.unusable(); err != nil {
 		return err
 	}
-	return rediskit.Listen(ctx, d.client.Subscribe(ctx, d.channels()+owner), func(key string, begun bool) {
+	return rediskit.Listen(ctx, d.client.Subscribe(ctx, d.prefix+wakeChannels+owner), func(key string, begun bool) {
 		if begun || key != "" {
 			wake(key) // "" for what may have been missed
 		}

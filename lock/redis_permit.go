@@ -28,13 +28,13 @@ func (d *RedisDriver) permitsKey(key string) string { return rediskit.Key(d.pref
 func (d *RedisDriver) permit(ctx context.Context, c Claim, queue bool) (Grant, error) {
 	permits := d.permitsKey(c.Key)
 	return parseGrant(permitScript.Run(ctx, d.client,
-		[]string{permits, permits + ":fence", permits + ":line"},
-		c.Token, metadata(c.Holder), ms(c.TTL), c.Permits, fenceTTLText, lineText(queue), maxLine))
+		[]string{permits, permits + fenceSuffix, permits + lineSuffix},
+		c.Token, metadata(c.Holder), ms(c.TTL), c.Permits, fenceTTLArg, lineArg(queue), maxLineArg))
 }
 
 func (d *RedisDriver) releasePermit(ctx context.Context, c Claim) (bool, error) {
 	permits := d.permitsKey(c.Key)
-	reply, err := permitReleaseScript.Run(ctx, d.client, []string{permits, permits + ":line"},
-		c.Token, graceText, d.channels(), ownerLen, c.Key, d.counted, metadata(c.Holder), c.Permits)
+	reply, err := permitReleaseScript.Run(ctx, d.client, []string{permits, permits + lineSuffix},
+		c.Token, graceArg, d.channels, ownerLen, c.Key, d.counted, metadata(c.Holder), c.Permits)
 	return reply == int64(1), err
 }

@@ -23,6 +23,11 @@ type keeper struct {
 	flights int       // renewals under way
 }
 
+// maxLook is how long the keeper goes without looking, and so how long it stays
+// when there is nothing left to keep. It does not end with each last lease, or
+// locking and unlocking would start it every time.
+const maxLook = 30 * time.Second
+
 // maxFlights bounds the renewals under way when the store is slow to answer.
 const maxFlights = 4
 
@@ -40,9 +45,10 @@ func (l *Locker) lookAt(at time.Time) {
 	k := &l.keeper
 	switch {
 	case !k.running:
-		k.running, k.next = true, at
+		wait := min(time.Until(at), maxLook)
+		k.running, k.next = true, time.Now().Add(wait)
 		l.tasks.Add(1)
-		go l.keepAll()
+		go l.keepAll(wait)
 	case at.Before(k.next):
 		select {
 		case k.kick <- struct{}{}:
@@ -51,10 +57,10 @@ func (l *Locker) lookAt(at time.Time) {
 	}
 }
 
-func (l *Locker) keepAll() {
+func (l *Locker) keepAll(wait time.Duration) {
 	defer l.tasks.Done()
 	k := &l.keeper
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for {
 		select {
@@ -74,9 +80,10 @@ func (l *Locker) keepAll() {
 			l.unlock()
 			return
 		}
-		k.next = l.leases[0].due.at
+		wait := min(l.leases[0].due.at.Sub(now.at), maxLook)
+		k.next = now.at.Add(wait)
 		l.unlock()
-		timer.Reset(k.next.Sub(now.at))
+		timer.Reset(wait)
 	}
 }
 
