@@ -22,6 +22,11 @@
 // Lock and TryLock give the [Lease] itself. The Locker renews it by itself, in
 // one goroutine for all leases, until it is unlocked or lost.
 //
+// A [Semaphore] is for what several may have at a time, and its permits are
+// leases too. [RunLeader] keeps one process of many at work. Who is refused is
+// told for how long, and by whom if the holder's Options say so ([HeldError]);
+// an operator can end what hangs ([Locker.Break]).
+//
 // # The fence
 //
 // A process can be paused, between any two instructions, for longer than any
@@ -35,7 +40,21 @@
 // leases are those of Gray and Cheriton, "Leases: an efficient fault-tolerant
 // mechanism for distributed file cache consistency", SOSP 1989).
 //
+// The check has to stand with the data: [Guard] is for a resource in this
+// process, [RedisGuard] for data in Redis, [CheckFenced] for a row in an SQL
+// database.
+//
 // # Guarantees
+//
+//	                             valid leases of a key  fences           loss is told
+//	memory                       one                    rise             in time
+//	one Redis, a steady Cluster  one                    rise             in time
+//	Redis, after a failover or   two, until the older   rise, as far as  by the next
+//	a restart that forgets       one's next renewal     clocks agree     renewal
+//
+// A guarded resource outside that Redis takes writes under the newest fence
+// only, in every line.
+// With n permits, a [Semaphore] has n where the table says one. In detail:
 //
 //   - Holders: on one store, at most one lease of a key is valid at a time,
 //     judged by Lease.Err and Lease.ValidUntil; the history of holders is
@@ -59,12 +78,16 @@
 //     its context has ended; an unanswered release is tried again in the
 //     background.
 //   - Waiting: one contender for a key and process, first come first served
-//     inside it, processes in turn; a release wakes one waiter.
-//   - Lost wake-ups: cost at most a second, for every waiter asks that often;
-//     a waiter that died costs nothing on a single server and 50 ms plus that
-//     second elsewhere.
+//     inside it, processes in turn; a release wakes one waiter. A turn costs
+//     three round trips and five commands, for eight processes as for many.
+//   - Lost wake-ups: cost at most a second, for every waiter asks that often,
+//     whether one was lost or the subscription is dead. A waiter that died
+//     costs nothing on a single server; there if it is paused, and elsewhere
+//     in any case, 50 ms plus that second.
 //   - A crashed holder: its key is free after the TTL and taken within
 //     milliseconds.
+//   - Breaking: the next in line has the lock at once; the holder that was
+//     broken is told by its next renewal.
 //
 // The wall clock being set forward can end leases early. It never prolongs
 // one: only durations are sent to the store.
@@ -76,9 +99,11 @@
 //     promoted may not know the lock: then two leases are valid until the
 //     older one's next renewal. Their fences still rise, if the clocks of the
 //     servers agree, so what a resource outside that Redis accepts never goes
-//     back.
+//     back. Waiting for replicas (WAIT) is not offered: it narrows the gap and
+//     does not close it, for the replica that is promoted may be another.
 //   - Strict order among processes. It is the order in which they asked, until
-//     one fails to take what it was handed in time.
+//     one fails to take what it was handed in time, or a holder crashes, whose
+//     key goes to whoever asks first.
 //   - That a section stops. Its context ends; it has to look.
 //
 // # What is absent
@@ -96,21 +121,29 @@
 //
 // Keys are API. For a prefix P ("lock:") and a key K they are, in one slot,
 //
-//	P{K}         string  the token of the holder, as redislock keeps it; TTL as given
+//	P{K}         string  the token of the holder, and after it " by " and its
+//	                     Options.Holder, as redislock keeps token and metadata;
+//	                     TTL as given
 //	P{K}:fence   string  the fence last given; TTL one hour
 //	P{K}:line    zset    the tokens that wait; TTL ten seconds, while any does
 //	Pwake:O      channel the wake-ups of the Locker O, for all its keys
 //
+//	P{K}:permits        zset  of a semaphore, the same for each permit held, by
+//	                          the time of its end; TTL of the longest
+//	P{K}:permits:fence        as above
+//	P{K}:permits:line         as above, each token with its number of permits
+//
 // where %, { and } in P and K are written %25, %7B and %7D in a key. A lock is
 // obtained by [github.com/bsm/redislock] with a random token, and in the same
-// round trip
-// mint.lua mints the fence or puts the token in line. renew.lua and
-// release.lua do the rest; all leases that are due are renewed in one
-// pipeline. Releasing hands the key to the first in line for 50 ms, and
-// redislock takes it from there, for it obtains a key anew that has its token.
-// redislock's own script costs nothing beside it, and its metadata, its
-// refresh and its release are not used: a Lock from here and one obtained with
-// redislock on the same key exclude each other.
+// round trip mint.lua mints the fence or puts the token in line. renew.lua,
+// release.lua and break.lua do the rest; all leases that are due are renewed in
+// one pipeline. Releasing hands the key to the first in line for 50 ms (its
+// token is followed by " next" until it has taken it), and redislock takes it
+// from there, for it obtains a key anew that has its token. redislock's own
+// script costs nothing beside it, and its refresh and its release are not used:
+// a Lock from here and one obtained with redislock on the same key exclude each
+// other. Semaphores, which redislock does not know, are permit.lua,
+// permit_renew.lua and permit_release.lua, one round trip each.
 //
 // A client is made by go-redis v9:
 //
@@ -127,11 +160,13 @@
 // # Errors
 //
 // An error reads "lock: operation key: class: cause". The package's own
-// answers are [ErrHeld], [ErrLost], [ErrReleased] and
-// [ErrClosed]. Trouble with the store wraps a class of the root package:
+// answers are [ErrHeld], [ErrLost], [ErrReleased], [ErrClosed] and
+// [ErrStaleFence]. Trouble with the store wraps a class of the root package:
 // ErrUnavailable, ErrUncertain, ErrDenied, ErrInvalid. A waiter that was told
 // to wait sits out trouble shorter than its TTL; who asks for the first time is
-// told of it. When a context ends, its error is there too.
+// told of it. When a context ends, its error is there too. A store that takes
+// more than a sixth of the TTL to answer, twice, is ErrUnavailable: a lease
+// that cannot be renewed in time is none.
 //
 // # Testing
 //
