@@ -30,7 +30,7 @@ elseif less(ARGV[7], s.ack) then
 elseif less(s['in'], ARGV[8]) or less(s.out, ARGV[7]) or less(s.g, ARGV[5]) or not whole(s) then
   return {'regressed'}
 elseif s.o ~= '' and s.o ~= ARGV[1] and now < s.l and ARGV[9] ~= '1' then
-  tell(ARGV[10], s.o, 'y', ARGV[1], ARGV[11])
+  tell(ARGV[10], s.o, 'y', ARGV[1], s.g .. ' ' .. ARGV[11])
   return {'owned', s.o, s.l - now}
 end
 

@@ -50,6 +50,10 @@ var (
 	// version of it that this side does.
 	ErrProtocol = fmt.Errorf("%w: protocol error", transparency.ErrInvalid)
 
+	// ErrDuplicate says that the effect of a message is there already. To a
+	// [Hub], a handler's error that wraps it is as good as nil.
+	ErrDuplicate = errors.New("the message had its effect before")
+
 	// ErrUnconfirmed says that a message was taken and that its
 	// acknowledgement was not awaited to the end. Unless the session is lost
 	// it will be delivered. It comes as an [*UnconfirmedError].

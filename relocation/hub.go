@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"runtime/debug"
 	"sync"
 )
 
@@ -215,6 +216,22 @@ func (h *Hub) background() {
 		h.listening = true
 		h.tasks.Go(h.listen)
 	}
+}
+
+// recovered, deferred, keeps the process from what a user's function does to
+// it.
+func (h *Hub) recovered(what string) {
+	if v := recover(); v != nil {
+		h.panicked(what, v) //nolint:errcheck // logged
+	}
+}
+
+// panicked logs a panic, but not its value, which may be anything, a payload
+// too.
+func (h *Hub) panicked(what string, v any) error {
+	err := fmt.Errorf("panic of type %T", v)
+	h.opts.Logger.Error("relocation: "+what+" panicked", "error", err, "stack", string(debug.Stack()))
+	return err
 }
 
 func hubError(op string, err error) error { return fmt.Errorf("relocation: %s: %w", op, err) }

@@ -109,7 +109,7 @@ func (h *Hub) hear(e Event) {
 		}
 	case Yield:
 		if s := h.session(e.Session); s != nil {
-			s.yield(e.From)
+			s.yield(e.From, e.Generation)
 		}
 	case Missed:
 		h.lookAgain()

@@ -54,7 +54,10 @@ func (h *Hub) keep() {
 				<-flights
 			})
 		}
-		clear(sessions) // for those that leave
+		for _, s := range due { // another time
+			s.notRenewed()
+		}
+		clear(sessions[:cap(sessions)]) // for those that leave
 		timer.Reset(h.opts.Lease / keepPerTerm)
 	}
 }
@@ -129,7 +132,7 @@ func (h *Hub) listen() {
 // storeContext bounds one request to the store. It outlasts no lease, and ends
 // soon when the Hub has been closed.
 func (h *Hub) storeContext() (context.Context, context.CancelFunc) {
-	timeout := min(h.opts.Lease/3, 2*time.Second)
+	timeout := min(h.opts.Lease/4, 2*time.Second)
 	if h.ctx.Err() != nil {
 		timeout = min(timeout, time.Second)
 	}

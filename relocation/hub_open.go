@@ -31,7 +31,7 @@ func (h *Hub) Serve(ctx context.Context, t Transport, p Principal) error {
 	case t == nil:
 		return hubError("serve", invalid("the Transport is nil"))
 	case err == nil && !h.begin():
-		err = ErrClosed
+		return hubError("serve", h.reject(t, ErrClosed))
 	}
 	if err != nil {
 		t.Close(CloseRestart, "") //nolint:errcheck // whoever serves is told why
@@ -53,7 +53,7 @@ func (h *Hub) Serve(ctx context.Context, t Transport, p Principal) error {
 func (h *Hub) open(ctx context.Context, t Transport, p Principal) (*Session, []byte, error) {
 	h.mu.Lock()
 	h.openings++
-	busy, drain := h.openings > maxOpenings, h.drain
+	busy := h.openings > maxOpenings
 	h.mu.Unlock()
 	defer func() {
 		h.mu.Lock()
@@ -65,13 +65,17 @@ func (h *Hub) open(ctx context.Context, t Transport, p Principal) (*Session, []b
 	defer cancel()
 	defer context.AfterFunc(h.ctx, cancel)()
 
-	switch {
-	case busy:
+	if busy {
 		return nil, nil, h.reject(t, errBusy)
-	case drain != nil:
-		return nil, nil, h.reject(t, errDrained)
 	}
 	k, o, rest, err := h.firstFrame(ctx, t)
+	if errors.Is(err, errTransport) {
+		t.Close(CloseRetry, "") //nolint:errcheck // nobody to tell
+		return nil, nil, err
+	}
+	if err == nil && !h.Ready() {
+		err = errDrained
+	}
 	if err != nil {
 		return nil, nil, h.reject(t, err)
 	}
@@ -95,7 +99,7 @@ func (h *Hub) firstFrame(ctx context.Context, t Transport) (kind, opening, []byt
 	defer cancel()
 	b, err := t.Read(ctx)
 	if err != nil {
-		return 0, opening{}, nil, fmt.Errorf("%w: no first frame: %w", transparency.ErrUnavailable, err)
+		return 0, opening{}, nil, fmt.Errorf("%w: no first frame: %w", errTransport, err)
 	}
 	k, body, rest, err := nextFrame(b)
 	for err == nil && k&optional != 0 {

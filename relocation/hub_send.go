@@ -132,7 +132,7 @@ func (h *Hub) appendBatch(session string, calls []*hubSend) {
 	}
 	first, err := h.appendOnce(session, &batch)
 	if errors.Is(err, ErrBufferFull) && len(calls) > 1 {
-		// Some may fit: each by itself, until one does not.
+		// Some may fit.
 		for _, c := range calls {
 			h.appendBatch(session, []*hubSend{c})
 		}

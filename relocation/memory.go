@@ -150,7 +150,7 @@ func (t *memoryTable) attach(id string, claim Claim, now time.Time) (Snapshot, e
 		return Snapshot{}, err, memoryEvent{}
 	}
 	if !s.free && s.owner != claim.Owner && now.Before(s.lease) && !claim.Force {
-		yield := Event{Kind: Yield, Session: id, From: claim.Owner}
+		yield := Event{Kind: Yield, Session: id, From: claim.Owner, Generation: s.generation}
 		return Snapshot{}, &OwnedError{Owner: s.owner, Remaining: s.lease.Sub(now)}, memoryEvent{yield, t.earsOf(s.owner)}
 	}
 	s.attempt = claim.Attempt

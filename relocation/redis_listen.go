@@ -43,7 +43,12 @@ func parseEvent(payload string) (Event, bool) {
 	case 'a':
 		e.Kind = Appended
 	case 'y':
+		var generation string
 		e.Kind = Yield
+		generation, e.Session, _ = strings.Cut(e.Session, " ")
+		if e.Generation, err = strconv.ParseUint(generation, 10, 64); err != nil {
+			return Event{}, false
+		}
 	case 'r':
 		e.Kind = Released
 	default:

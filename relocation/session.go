@@ -44,11 +44,13 @@ type Session struct {
 	room      chan struct{}
 	open      uint64 // bytes received and not acknowledged
 	doubt     bool   // what comes again may have been handled before
-	clearedBy uint64 // the doubt ends when this one is committed; zero: not known
+	clearing  bool   // the doubt ends when clearedBy is committed
+	clearedBy uint64
 	pumping   bool
 	handling  bool     // a handler runs
 	replies   [][]byte // its
-	replySize int64    // of these and of those that are not committed
+	replying  int64    // their size
+	replySize int64    // of those that are not committed
 	admitted  *inbound // committed before it is handled; see AtMostOnce
 	failed    bool     // a handler
 
@@ -58,6 +60,7 @@ type Session struct {
 	committing bool
 	troubled   bool // the store does not answer
 	careful    bool // one reply at a time, for the outbox is nearly full
+	stuck      bool // nothing can be committed any more
 	full       bool // the outbox, until more than fullAt is acknowledged
 	fullAt     uint64
 	mark       string
@@ -194,19 +197,16 @@ func (s *Session) Reply(p []byte) error {
 	opts := &s.hub.opts
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var size int64
-	for _, r := range s.replies {
-		size += int64(len(r))
-	}
+	size := s.replying + int64(len(p))
 	switch {
 	case !s.handling:
 		return hubError("reply", invalid("no message is being handled"))
 	case len(p) > opts.MaxMessage:
 		return hubError("reply", tooLarge(len(p), opts.MaxMessage))
-	case len(s.replies) > 0 && (len(s.replies) >= opts.MaxUnackedMessages || size+int64(len(p)) > opts.MaxUnackedBytes):
+	case len(s.replies) > 0 && (len(s.replies) >= opts.MaxUnackedMessages || size > opts.MaxUnackedBytes):
 		return hubError("reply", ErrBufferFull)
 	}
-	s.replies = append(s.replies, clone(p))
+	s.replies, s.replying = append(s.replies, clone(p)), size
 	return nil
 }
 
@@ -250,7 +250,11 @@ func (s *Session) serve(ctx context.Context, rest []byte) error {
 	if attached := s.hub.opts.Attached; attached != nil && s.end == nil {
 		ctx, cancel := context.WithCancel(s.ctx)
 		s.detach = cancel
-		s.hub.tasks.Go(func() { attached(ctx, s) })
+		s.hub.tasks.Go(func() {
+			defer cancel()
+			defer s.hub.recovered("Attached")
+			attached(ctx, s)
+		})
 	}
 	s.kick()
 	s.mu.Unlock()

@@ -17,7 +17,7 @@ type handled struct {
 // canCommit requires s.mu.
 func (s *Session) canCommit() bool {
 	switch {
-	case s.left, s.end != nil && s.end.how == endGone:
+	case s.left, s.stuck, s.end != nil && s.end.how == endGone:
 		return false
 	case s.full:
 		return s.acked > s.fullAt
@@ -37,13 +37,13 @@ func (s *Session) canAdmit() bool {
 // commitment is one request to commit.
 type commitment struct {
 	update   Update
-	count    int    // of s.handled
-	size     uint64 // of the messages
-	replies  int64  // bytes of them
-	replied  int    // handled messages with replies
-	admit    bool
-	known    uint64 // s.out
-	fullness uint64 // s.acked
+	count    int      // of s.handled
+	size     uint64   // of the messages
+	replies  int64    // bytes of them
+	replied  int      // handled messages with replies
+	admit    *inbound // to be handled
+	known    uint64   // s.out
+	fullness uint64   // s.acked
 }
 
 // compose makes the next commitment of all that there is. It requires s.mu,
@@ -70,9 +70,10 @@ func (s *Session) compose() commitment {
 		}
 	}
 	if c.count == len(s.handled) && s.canAdmit() {
-		c.admit = true
-		u.In = s.queue[0].seq
-		c.size += uint64(len(s.queue[0].data))
+		m := s.dequeue()
+		c.admit = &m
+		u.In = m.seq
+		c.size += uint64(len(m.data))
 	}
 	u.Acked = s.acked
 	u.Confirmed = s.confirm
@@ -122,9 +123,10 @@ func (s *Session) commit(u Update) (Progress, time.Time, error) {
 		if attempt == 0 {
 			h.opts.Logger.Warn("relocation: a commit failed, trying again", "error", err)
 		}
-		if over || !sleepOr(h.reading, pause.Delay(attempt), s.ctx.Done()) {
+		if over || s.ctx.Err() != nil && attempt > 0 {
 			return progress, start, err
 		}
+		sleepOr(h.reading, pause.Delay(attempt), s.ctx.Done())
 	}
 }
 
@@ -152,6 +154,9 @@ func (s *Session) noted(c commitment, p Progress, start time.Time, err error) {
 			s.full, s.fullAt = true, c.fullness
 		}
 		s.careful = true
+		if c.admit != nil && s.end == nil {
+			s.queue = append([]inbound{*c.admit}, s.queue...)
+		}
 		return
 	}
 	if err != nil {
@@ -174,9 +179,8 @@ func (s *Session) noted(c commitment, p Progress, start time.Time, err error) {
 		s.open -= min(c.size, s.open)
 		s.ackDue = true
 	}
-	if c.admit {
-		m := s.dequeue()
-		s.admitted = &m
+	if c.admit != nil {
+		s.admitted = c.admit
 	}
 	s.clearDoubt()
 	if !s.progress(c.known, p.Out) {
@@ -215,7 +219,8 @@ func (s *Session) refused(err error) {
 	case errors.Is(err, ErrSequenceExhausted):
 		s.handled = nil // it cannot count without its replies
 		s.endBy(closeExhausted, err, endDelete)
-	default:
+	default: // given up
+		s.stuck = true
 		s.leave(sessionEnd{cause: err, code: CloseRetry, now: true})
 	}
 }
@@ -252,7 +257,7 @@ func (s *Session) renewed(start time.Time, known uint64, r Renewal) {
 
 // look ends the session if its time is over, and reports whether its lease is
 // to be renewed.
-func (s *Session) look(now time.Time) bool {
+func (s *Session) look(now time.Time) (due bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	opts := &s.hub.opts
@@ -275,4 +280,11 @@ func (s *Session) look(now time.Time) bool {
 	}
 	s.renewing, s.stale = true, false
 	return true
+}
+
+// notRenewed takes back what look said.
+func (s *Session) notRenewed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.renewing = false
 }

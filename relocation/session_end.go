@@ -56,7 +56,7 @@ func (s *Session) leave(e sessionEnd) {
 		// What the first said to the client, this one says otherwise.
 		e.drain, e.to = e.drain && old.drain, old.to
 		s.end = &e
-	case e.now && !old.drain, e.lost:
+	case e.now:
 		old.drain = false
 	}
 	if s.end.how != endRelease || !s.end.drain {
@@ -95,7 +95,7 @@ func (s *Session) closeTransport(last func() []byte, code CloseCode) {
 	}
 	s.closing, s.code = true, code
 	if last != nil {
-		s.queueFrames(last())
+		s.queueFrames(append(s.signs(), last()...))
 	}
 	if s.timer != nil {
 		s.timer.Stop()
@@ -123,7 +123,7 @@ func (s *Session) later(do func()) {
 
 // settled reports whether nothing more is to be waited for. It requires s.mu.
 func (s *Session) settled() bool {
-	open := s.committing || len(s.handled) > 0 && !s.full
+	open := s.committing || len(s.handled) > 0 && !s.full && !s.stuck
 	switch s.end.how {
 	case endGone:
 		return !s.committing && !s.pumping
@@ -154,6 +154,9 @@ func (s *Session) finish() {
 		h.counts.released.Add(1)
 	}
 	s.closeTransport(end.last, end.code)
+	if s.closed && s.timer != nil {
+		s.timer.Stop()
+	}
 	s.mu.Unlock()
 	s.cancel(context.Canceled)
 	close(s.done)
@@ -214,13 +217,14 @@ func superseded() []byte {
 }
 
 // yield finishes what runs and releases the session to another instance.
-func (s *Session) yield(to string) {
+func (s *Session) yield(to string, generation uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.leave(sessionEnd{last: superseded, code: CloseRefused})
-	if s.end != nil {
-		s.end.to = to
+	if s.left || generation != 0 && generation != s.generation {
+		return // it was meant for a session before
 	}
+	s.leave(sessionEnd{last: superseded, code: CloseRefused})
+	s.end.to = to
 }
 
 // yieldTo is yield for a claim made to the same hub, if the claim is good.
@@ -249,7 +253,7 @@ func (s *Session) fence(err error) {
 // lose ends the session at once, for r says why it is nobody's to go on with
 // here. It requires s.mu.
 func (s *Session) lose(cause error, r reject) {
-	if cause == ErrFenced && (s.end == nil || s.end.how != endGone) {
+	if cause == ErrFenced && !s.left && (s.end == nil || s.end.how != endGone) {
 		s.hub.counts.fenced.Add(1)
 	}
 	last := func() []byte { return appendReject(nil, r) }

@@ -3,8 +3,9 @@ package relocation
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
+
+	"github.com/go-transparency/transparency"
 )
 
 const (
@@ -39,7 +40,7 @@ func (s *Session) read(rest []byte) error {
 	}
 }
 
-var errTransport = errors.New("transport")
+var errTransport = fmt.Errorf("%w: transport", transparency.ErrUnavailable)
 
 // frames takes one transport message. It returns what is closed when there is
 // room for more, if there is none.
@@ -108,6 +109,7 @@ func (s *Session) frame(k kind, body []byte) error {
 		if err != nil {
 			return err
 		}
+		s.clearDoubtAt(n)
 		s.leave(sessionEnd{last: s.fin, code: CloseNormal, drain: true})
 		return nil
 	case kindClose:
@@ -147,9 +149,8 @@ func (s *Session) receive(body []byte) error {
 		return fmt.Errorf("%w: more than the window", ErrProtocol)
 	}
 	again := flags&dataAgain != 0
-	if s.doubt && !again && s.clearedBy == 0 {
-		s.clearedBy = seq - 1
-		s.clearDoubt()
+	if !again {
+		s.clearDoubtAt(seq - 1)
 	}
 	s.recv = seq
 	s.open += uint64(len(payload))
@@ -157,11 +158,20 @@ func (s *Session) receive(body []byte) error {
 	return nil
 }
 
+// clearDoubtAt notes that nothing after seq was handled before. It requires
+// s.mu.
+func (s *Session) clearDoubtAt(seq uint64) {
+	if s.doubt && !s.clearing {
+		s.clearing, s.clearedBy = true, seq
+		s.clearDoubt()
+	}
+}
+
 // clearDoubt ends the doubt when all is committed that may have been handled
 // before. It requires s.mu.
 func (s *Session) clearDoubt() {
-	if s.doubt && s.clearedBy > 0 && s.committed >= s.clearedBy && !s.failed {
-		s.doubt = false
+	if s.clearing && s.committed >= s.clearedBy && !s.failed {
+		s.doubt, s.clearing = false, false
 	}
 }
 
@@ -240,9 +250,7 @@ var errGoexit = errors.New("the handler ended its goroutine")
 func (s *Session) handle(m inbound) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			// Not the value: it may be anything, a payload too.
-			err = fmt.Errorf("panic of type %T", v)
-			s.hub.opts.Logger.Error("relocation: a handler panicked", "error", err, "stack", string(debug.Stack()))
+			err = s.hub.panicked("the handler", v)
 		}
 	}()
 	return s.hub.handler(s.ctx, s, Message{Seq: m.seq, Data: m.data, Redelivered: m.again})
@@ -251,16 +259,25 @@ func (s *Session) handle(m inbound) (err error) {
 // handledOne notes the handler's result. It requires s.mu.
 func (s *Session) handledOne(m inbound, err error) {
 	replies := s.replies
-	s.handling, s.replies = false, nil
+	size := s.replying
+	s.handling, s.replies, s.replying = false, nil, 0
 	h := s.hub
+	if errors.Is(err, ErrDuplicate) {
+		err = nil // its effect is there
+	}
 	if err != nil {
 		h.counts.handlerErrors.Add(1)
-		replies = nil
+		replies, size = nil, 0
 	} else {
 		h.counts.handled.Add(1)
 	}
 	if s.left || s.end != nil && s.end.how == endGone {
 		return // somebody else's by now
+	}
+	if errors.Is(err, ErrFenced) || errors.Is(err, ErrStateRegressed) {
+		// What guards the effect knows it before the store says so.
+		s.refused(err)
+		return
 	}
 	if err != nil && h.opts.Mode != AtMostOnce {
 		// What was begun is known to nobody: the next owner has to doubt it.
@@ -279,8 +296,6 @@ func (s *Session) handledOne(m inbound, err error) {
 	if h.opts.Mode == AtMostOnce {
 		done.seq, done.size = 0, 0
 	}
-	for _, r := range replies {
-		s.replySize += int64(len(r))
-	}
+	s.replySize += size
 	s.handled = append(s.handled, done)
 }

@@ -2,6 +2,7 @@ package relocation
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -177,19 +178,23 @@ func (s *Session) canWrite() bool {
 	return !s.closed && (len(s.chunks) > 0 || s.ackDue || s.pongDue || s.closing)
 }
 
+// signs returns the PONG and the ACK that are due. It requires s.mu.
+func (s *Session) signs() []byte {
+	b := make([]byte, 0, 64)
+	if s.pongDue {
+		b = appendNumber(b, kindPong, s.pong)
+	}
+	if (s.ackDue || s.pongDue) && s.committed > 0 {
+		b = appendNumber(b, kindAck, s.committed)
+	}
+	s.ackDue, s.pongDue = false, false
+	return b
+}
+
 // nextChunk returns what is written next. It requires s.mu.
 func (s *Session) nextChunk() []byte {
 	if s.ackDue || s.pongDue {
-		var buf [32]byte
-		b := buf[:0]
-		if s.pongDue {
-			b = appendNumber(b, kindPong, s.pong)
-		}
-		if s.committed > 0 {
-			b = appendNumber(b, kindAck, s.committed)
-		}
-		s.ackDue, s.pongDue = false, false
-		s.queueFrames(b)
+		s.queueFrames(s.signs())
 	}
 	if len(s.chunks) == 0 {
 		return nil
@@ -206,6 +211,7 @@ func (s *Session) nextChunk() []byte {
 // write writes for as long as there is something to write, and then closes the
 // transport if that is due.
 func (s *Session) write() {
+	var failed error
 	s.mu.Lock()
 	for s.canWrite() {
 		c := s.nextChunk()
@@ -221,12 +227,17 @@ func (s *Session) write() {
 		}
 		s.mu.Lock()
 		if err != nil {
-			s.leave(sessionEnd{cause: err, now: true, lost: true})
+			failed = fmt.Errorf("%w: %w", errTransport, err)
+			s.leave(sessionEnd{cause: failed, now: true, lost: true})
 		}
 	}
-	closing := s.closing && !s.closed
-	code := s.code
-	s.closed = s.closed || closing
+	closing, code := failed != nil || s.closing && !s.closed, s.code
+	if closing {
+		s.closed = true
+		if s.timer != nil {
+			s.timer.Stop()
+		}
+	}
 	s.writing = false
 	s.kick()
 	s.mu.Unlock()

@@ -194,8 +194,10 @@ type Outgoing struct {
 type Event struct {
 	Kind    EventKind
 	Session string
-	// From is the instance that wants the session, for a Yield.
-	From string
+	// From is the instance that wants the session, for a Yield, and Generation
+	// the ownership that is to end. Zero stands for any.
+	From       string
+	Generation uint64
 }
 
 // An EventKind says what happened.

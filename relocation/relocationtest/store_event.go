@@ -24,7 +24,7 @@ var eventChecks = []storeCheck{
 	{name: "the owner is asked to yield", fn: func(r *storeRun) {
 		i := r.long().create("a")
 		other := r.listen("b")
-		want := relocation.Event{Kind: relocation.Yield, Session: r.id, From: "b 1:2"}
+		want := relocation.Event{Kind: relocation.Yield, Session: r.id, From: "b 1:2", Generation: 1}
 		r.hears("a", want, func() {
 			c := r.claim("b 1:2")
 			c.Serial, c.Attempt = 1, 1
