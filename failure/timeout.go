@@ -90,13 +90,13 @@ func (t *Timeout) Do(ctx context.Context, next Next) (any, error) {
 			return nil, &Error{Policy: "timeout", Reason: fmt.Errorf("%w: %d abandoned calls go on", ErrFull, t.most)}
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, t.limit, t.over)
-	defer cancel()
+	limited := limit(ctx, t.limit, t.over)
+	defer limited.end()
 	if t.abandon {
-		return t.race(ctx, next)
+		return t.race(limited, next)
 	}
-	result, err := next(ctx)
-	if err != nil && context.Cause(ctx) == t.over { //nolint:errorlint // the very one
+	result, err := next(limited)
+	if err != nil && limited.isOver() {
 		err = t.error(err)
 	}
 	return result, err
@@ -107,7 +107,7 @@ func (t *Timeout) error(last error) error {
 }
 
 // race makes the call in another goroutine and returns when it ends, or ctx.
-func (t *Timeout) race(ctx context.Context, next Next) (any, error) {
+func (t *Timeout) race(ctx *limited, next Next) (any, error) {
 	endings := make(chan ending) // received from until left is closed
 	left := make(chan struct{})
 	defer close(left)
@@ -120,14 +120,14 @@ func (t *Timeout) race(ctx context.Context, next Next) (any, error) {
 		case e = <-endings:
 		default:
 			t.abandoned.Add(1)
-			if context.Cause(ctx) == t.over { //nolint:errorlint // the very one
+			if ctx.isOver() {
 				return nil, t.error(errGoesOn)
 			}
 			return nil, &Error{Policy: "timeout", Reason: ended(ctx), Last: errGoesOn}
 		}
 	}
 	result, err := e.settle()
-	if err != nil && context.Cause(ctx) == t.over { //nolint:errorlint // the very one
+	if err != nil && ctx.isOver() {
 		err = t.error(err)
 	}
 	return result, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 )
 
 // DefaultMaxHosts is what a zero field of [TransportOptions] means.
@@ -71,20 +70,18 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, failed("transport", "", invalid("there is no transport, request or URL"))
 	}
-	host := strings.ToLower(req.URL.Scheme + "://" + req.URL.Host)
-	kept := t.hosts.take(host, t.policies, t.opts.MaxHosts)
-	defer t.hosts.put(kept)
-
-	x := &exchange{base: t.base, req: req, host: host, safe: safe(req)}
+	x := &exchange{base: t.base, req: req, host: hostOf(req.URL), safe: safe(req)}
 	if x.base == nil {
 		x.base = http.DefaultTransport
 	}
+	defer x.finish() // for panics and Goexit
+	kept := t.hosts.take(x.host, t.policies, t.opts.MaxHosts)
+	defer t.hosts.put(kept)
 	ctx := req.Context()
 	if x.safe || repeats(req) {
 		ctx = WithIdempotent(ctx)
 	}
-	defer x.finish() // for panics and Goexit
-	return x.response(x.through(ctx, kept.policies))
+	return x.response(x.through(ctx, kept))
 }
 
 func (t *Transport) policies(host string) *Standard {
@@ -127,19 +124,18 @@ func repeats(req *http.Request) bool {
 	return key || xKey
 }
 
-// through makes the exchange through policies.
-func (x *exchange) through(ctx context.Context, s *Standard) (any, error) {
-	if s == nil {
-		return nil, failed("transport", x.host, invalid("its policies are nil"))
+// through makes the exchange through the policies of its host.
+func (x *exchange) through(ctx context.Context, p *hostPolicies) (any, error) {
+	if p.all == nil {
+		return nil, x.invalid("its policies are nil")
 	}
+	outer, inner := p.outer, p.inner
 	if x.req.Body != nil && x.req.Body != http.NoBody && x.req.GetBody == nil {
-		once := *s // the body can be read once
+		once := *p.all // the body can be read once
 		once.Retry, once.Hedge = nil, nil
-		s = &once
+		outer, inner = once.outer(nil), once.inner(nil)
 	}
-	var outer [2]Policy
-	inner := s.inner(make([]Policy, 0, 5))
-	return through(ctx, s.outer(outer[:0]), func(ctx context.Context) (any, error) {
+	return through(ctx, outer, func(ctx context.Context) (any, error) {
 		result, err := through(ctx, inner, x.attempt)
 		if r, ok := result.(*response); ok && err == nil && r.again() {
 			return r, r // to the breaker it was an answer
@@ -155,7 +151,7 @@ func (x *exchange) response(result any, err error) (*http.Response, error) {
 	case err == nil && ok:
 		answered = r
 	case err == nil:
-		err = failed("transport", x.host, invalid("a policy returned %T for a response", result))
+		err = x.invalid("a policy returned %T for a response", result)
 	case x.req.Context().Err() == nil && errors.As(err, new(*response)):
 		answered = x.last()
 	}

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/go-transparency/transparency"
 )
@@ -19,13 +18,14 @@ import (
 type exchange struct {
 	base http.RoundTripper
 	req  *http.Request
-	host string
+	host host
 	safe bool
 
 	mu    sync.Mutex // guards what follows
 	begun bool       // the request's own body was given away
 	over  bool       // RoundTrip has returned: what still comes is closed
 	open  []*response
+	room  [2]*response // of open
 }
 
 // attempt sends the request once.
@@ -36,18 +36,15 @@ func (x *exchange) attempt(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The body of the response outlives ctx, which ends with the policies: it
-	// has the time of the request.
-	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	unlink := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
-	var r *response
+	r := &response{x: x, attempt: n}
+	r.span.begin(ctx, x.req.Context())
+	held := false
 	defer func() {
-		unlink()
-		if r == nil {
-			cancel(nil)
+		if !held {
+			r.span.end()
 		}
 	}()
-	sent := x.req.WithContext(withDeadline(own, x.req.Context()))
+	sent := x.req.WithContext(r.span.Context)
 	sent.Body = body
 	resp, err := x.base.RoundTrip(sent)
 	switch {
@@ -55,13 +52,13 @@ func (x *exchange) attempt(ctx context.Context) (any, error) {
 		return nil, x.failed(ctx, err)
 	case resp == nil || resp.Body == nil:
 		return nil, x.failed(ctx, errors.New("the base returned neither a response nor an error"))
-	case !unlink():
+	case !r.span.headed():
 		_ = resp.Body.Close()
 		return nil, x.failed(ctx, context.Cause(ctx))
 	}
-	r = &response{Response: resp, x: x, attempt: n, cancel: cancel}
-	r.follow()
-	if !x.hold(r) {
+	r.Response = resp
+	r.tie()
+	if held = x.hold(r); !held {
 		r.drop()
 		return nil, x.failed(ctx, context.Canceled)
 	}
@@ -81,11 +78,11 @@ func (x *exchange) body() (io.ReadCloser, error) {
 		return x.req.Body, nil
 	}
 	if x.req.GetBody == nil {
-		return nil, failed(x.op(), x.host, invalid("the body cannot be sent twice"))
+		return nil, x.invalid("the body cannot be sent twice")
 	}
 	body, err := x.req.GetBody()
 	if err != nil {
-		return nil, failed(x.op(), x.host, fmt.Errorf("%w: the body cannot be sent again: %w", transparency.ErrInvalid, err))
+		return nil, x.invalid("the body cannot be sent again: %w", err)
 	}
 	return body, nil
 }
@@ -96,6 +93,9 @@ func (x *exchange) hold(r *response) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !x.over {
+		if x.open == nil {
+			x.open = x.room[:0]
+		}
 		x.open = append(x.open, r)
 	}
 	return !x.over
@@ -167,6 +167,10 @@ func (x *exchange) op() string {
 	return x.req.Method
 }
 
+func (x *exchange) invalid(format string, args ...any) error {
+	return failed(x.op(), x.host.String(), invalid(format, args...))
+}
+
 // class is that of a request which was sent and not answered.
 func (x *exchange) class() error {
 	if x.safe {
@@ -193,7 +197,7 @@ func (x *exchange) failed(ctx context.Context, err error) error {
 	if class != nil {
 		err = fmt.Errorf("%w: %w", class, err)
 	}
-	return failed(x.op(), x.host, err)
+	return failed(x.op(), x.host.String(), err)
 }
 
 // redacted returns err without what the URL may hold that is secret.
@@ -228,19 +232,3 @@ type veiled struct {
 
 func (v *veiled) Error() string        { return v.text }
 func (v *veiled) Is(target error) bool { return errors.Is(v.err, target) }
-
-// deadlined is a context whose deadline is told, and kept by another.
-type deadlined struct {
-	context.Context
-	deadline time.Time
-}
-
-func (d *deadlined) Deadline() (time.Time, bool) { return d.deadline, true }
-
-// withDeadline returns ctx with the deadline of outer, which ends it.
-func withDeadline(ctx, outer context.Context) context.Context {
-	if deadline, ok := outer.Deadline(); ok {
-		return &deadlined{ctx, deadline}
-	}
-	return ctx
-}

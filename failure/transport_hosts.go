@@ -2,21 +2,31 @@ package failure
 
 import (
 	"container/list"
+	"net/url"
+	"strings"
 	"sync"
 )
 
 // hosts keeps the policies of hosts, those used last first.
 type hosts struct {
 	mu    sync.Mutex // guards what follows
-	byKey map[string]*list.Element
+	byKey map[host]*list.Element
 	order list.List // of *hostPolicies
 }
 
+// A host is where a request goes to.
+type host struct{ scheme, addr string }
+
+func hostOf(u *url.URL) host { return host{strings.ToLower(u.Scheme), strings.ToLower(u.Host)} }
+
+func (h host) String() string { return h.scheme + "://" + h.addr }
+
 // hostPolicies are those of one host.
 type hostPolicies struct {
-	host     string
-	policies *Standard
-	active   int // requests under way, guarded by hosts.mu
+	host         host
+	all          *Standard
+	outer, inner []Policy // of all
+	active       int      // requests under way, guarded by hosts.mu
 }
 
 // protected is how many policies that must stay are passed over in the search
@@ -24,26 +34,29 @@ type hostPolicies struct {
 const protected = 16
 
 // take returns the policies of a host, until put.
-func (h *hosts) take(host string, create func(host string) *Standard, most int) *hostPolicies {
-	if p := h.find(host); p != nil {
+func (h *hosts) take(at host, create func(host string) *Standard, most int) *hostPolicies {
+	if p := h.find(at); p != nil {
 		return p
 	}
-	p := &hostPolicies{host: host, policies: create(host)} // with no lock held
+	p := &hostPolicies{host: at, all: create(at.String())} // with no lock held
+	if p.all != nil {
+		p.outer, p.inner = p.all.outer(nil), p.all.inner(nil)
+	}
 	if most == 0 {
 		most = DefaultMaxHosts
 	}
 	return h.add(p, most)
 }
 
-func (h *hosts) find(host string) *hostPolicies {
+func (h *hosts) find(at host) *hostPolicies {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.use(host)
+	return h.use(at)
 }
 
 // use requires h.mu.
-func (h *hosts) use(host string) *hostPolicies {
-	e := h.byKey[host]
+func (h *hosts) use(at host) *hostPolicies {
+	e := h.byKey[at]
 	if e == nil {
 		return nil
 	}
@@ -65,7 +78,7 @@ func (h *hosts) add(p *hostPolicies, most int) *hostPolicies {
 		return p
 	}
 	if h.byKey == nil {
-		h.byKey = make(map[string]*list.Element)
+		h.byKey = make(map[host]*list.Element)
 	}
 	h.byKey[p.host] = h.order.PushFront(p)
 	return p
@@ -88,10 +101,10 @@ func (h *hosts) forget() bool {
 
 // idle reports whether nothing is lost with the policies that matters.
 func (p *hostPolicies) idle() bool {
-	if p.policies == nil || p.policies.Breaker == nil {
+	if p.all == nil || p.all.Breaker == nil {
 		return true
 	}
-	state := p.policies.Breaker.State()
+	state := p.all.Breaker.State()
 	return state == StateClosed || state == StateHalfOpen
 }
 

@@ -1,7 +1,6 @@
 package failure
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,34 +16,33 @@ type response struct {
 	*http.Response
 	x       *exchange
 	attempt int // of the Retry
-	cancel  context.CancelCauseFunc
+	span    span
+	body    body
 }
 
-// follow ties the body to the context of the request, until it is closed.
-func (r *response) follow() {
+// tie makes the closing of the body end the span.
+func (r *response) tie() {
 	r.Request = r.x.req
 	if r.Body == http.NoBody {
-		r.cancel(nil)
+		r.span.end()
 		return
 	}
-	outer := r.x.req.Context()
-	unlink := context.AfterFunc(outer, func() { r.cancel(context.Cause(outer)) })
-	tied := &body{ReadCloser: r.Body, end: func() { unlink(); r.cancel(nil) }}
+	r.body = body{r.Body, &r.span}
 	if w, ok := r.Body.(io.Writer); ok { // of 101 Switching Protocols
-		r.Body = &duplex{tied, w}
+		r.Body = &duplex{&r.body, w}
 	} else {
-		r.Body = tied
+		r.Body = &r.body
 	}
 }
 
 type body struct {
 	io.ReadCloser
-	end func()
+	span *span
 }
 
 // Close closes the body, and then ends the context of its request.
 func (b *body) Close() error {
-	defer b.end()
+	defer b.span.end()
 	return b.ReadCloser.Close()
 }
 
@@ -60,7 +58,7 @@ const (
 
 // drop lets a response go, and its connection if the body has not been read.
 func (r *response) drop() {
-	r.cancel(nil)
+	r.span.end()
 	_ = r.Body.Close()
 }
 
@@ -71,7 +69,7 @@ func (r *response) discard() {
 	if r.ContentLength > drainBytes {
 		return
 	}
-	late := time.AfterFunc(drainTime, func() { r.cancel(nil) })
+	late := time.AfterFunc(drainTime, r.span.end)
 	defer late.Stop()
 	_, _ = io.CopyN(io.Discard, r.Body, drainBytes)
 }
@@ -88,7 +86,7 @@ func (r *response) again() bool {
 
 // Error names the status.
 func (r *response) Error() string {
-	return fmt.Sprintf("failure: %s %q: %d %s", r.x.op(), r.x.host, r.StatusCode, http.StatusText(r.StatusCode))
+	return fmt.Sprintf("failure: %s %q: %d %s", r.x.op(), r.x.host.String(), r.StatusCode, http.StatusText(r.StatusCode))
 }
 
 // Unwrap gives a status that may be asked again its class.
