@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-transparency/transparency"
+	"github.com/go-transparency/transparency/internal/testkit"
 	"github.com/go-transparency/transparency/location"
 )
 
@@ -319,7 +320,7 @@ func TestBalancerBound(t *testing.T) {
 	if n := c.watches.Load(); n > 3 {
 		t.Errorf("the service in use was watched %d times anew, want it to stay", n)
 	}
-	eventually(t, "4 are watched", 5*time.Second, func() bool { return r.Stats().Watched == 4 })
+	eventually(t, "4 are watched", testkit.Limit, func() bool { return r.Stats().Watched == 4 })
 }
 
 // counting counts the watches of s0.

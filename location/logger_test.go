@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-transparency/transparency/internal/testkit"
 	"github.com/go-transparency/transparency/location"
 )
 
@@ -45,15 +46,7 @@ func TestLoggerMayAsk(t *testing.T) {
 	h.registry = location.NewRegistry(unreadable{d}, &location.Options{TTL: 300 * time.Millisecond, Logger: slog.New(h)})
 	wait := func(want string) {
 		t.Helper()
-		for end := time.After(10 * time.Second); ; {
-			select {
-			case got := <-h.told:
-				if got == want {
-					return
-				}
-			case <-end:
-				t.Fatalf("the Logger was not told %q", want)
-			}
+		for testkit.Receive(t, "the Logger is told "+want, h.told) != want {
 		}
 	}
 	h.registration.Store(mustRegister(t, h.registry, at("h1")))

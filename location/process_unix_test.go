@@ -3,10 +3,8 @@
 package location_test
 
 import (
-	"fmt"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/go-transparency/transparency/internal/redistest"
 	"github.com/go-transparency/transparency/location"
@@ -20,22 +18,15 @@ func TestProcessStopped(t *testing.T) {
 	p, said := startInstance(t, s.Addr(), "h1")
 	startInstance(t, s.Addr(), "h2")
 	r := newRegistry(t, s.Client(t), location.Options{TTL: processTTL})
-	sees := func(want string) {
-		t.Helper()
-		eventually(t, "there are "+want, 10*time.Second, func() bool {
-			got, err := hosts(r)
-			return err == nil && fmt.Sprint(got) == want
-		})
-	}
-	sees("[h1 h2]")
+	sees(t, r, "[h1 h2]")
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	sees("[h2]")
+	sees(t, r, "[h2]")
 	if err := p.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	sees("[h1 h2]")
+	sees(t, r, "[h1 h2]")
 	hears(t, "h1", said, "lost")
 	hears(t, "h1", said, "registered")
 }

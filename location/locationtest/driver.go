@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-transparency/transparency/internal/testkit"
 	"github.com/go-transparency/transparency/location"
 )
 
@@ -293,13 +294,8 @@ var driverChecks = []check{
 		}()
 		want := func(what, name string) {
 			r.Helper()
-			select {
-			case got := <-heard:
-				if got != name {
-					r.Errorf("%s: heard of %q, want %q", what, got, name)
-				}
-			case <-time.After(10 * r.slack()):
-				r.Fatalf("%s: not heard of", what)
+			if got := testkit.Receive(r, what, heard); got != name {
+				r.Errorf("%s: heard of %q, want %q", what, got, name)
 			}
 		}
 		want("the beginning", "")
@@ -313,7 +309,7 @@ var driverChecks = []check{
 		r.remove(other, in)
 		want("a deregistration", service)
 		cancel()
-		if err := <-done; err == nil {
+		if err := testkit.Receive(r, "the end of Listen", done); err == nil {
 			r.Errorf("Listen = nil after its context ended, want why")
 		}
 		if len(heard) != 0 {

@@ -16,13 +16,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-transparency/transparency/internal/testkit"
 	"github.com/go-transparency/transparency/location"
 )
 
@@ -63,7 +62,7 @@ type check struct {
 	fn       func(r *run)
 }
 
-var checks = slices.Concat(driverChecks, lookupChecks, watchChecks, registrationChecks)
+var checks = slices.Concat(driverChecks, lookupChecks, watchChecks, registrationChecks, outageChecks, conflictChecks)
 
 // A reporter is what the checks need of a [testing.T]; the suite's own tests
 // put a recorder in its place.
@@ -86,12 +85,13 @@ type run struct {
 
 const service = "user-service"
 
-// slack is how late something may come that takes no time of its own.
+// slack is how late something may come that takes no time of its own. In real
+// time that depends on the machine.
 func (r *run) slack() time.Duration {
 	if r.fake {
 		return 30 * time.Millisecond
 	}
-	return 500 * time.Millisecond
+	return testkit.Limit
 }
 
 // registry starts a process: a Registry over a connection of its own, or over
@@ -213,161 +213,5 @@ func (r *run) wantErr(op string, err error, want ...error) {
 // within d.
 func (r *run) eventually(what string, d time.Duration, cond func() bool) {
 	r.Helper()
-	for end := time.Now().Add(d); !cond(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			r.Fatalf("%s: not within %v", what, d)
-		}
-	}
-}
-
-// A seen is an event of a watch.
-type seen struct {
-	snapshot location.Snapshot
-	err      error
-	at       time.Time
-}
-
-// events follows a watch in the background. The channel is closed when the
-// watch ends.
-func (r *run) events(ctx context.Context, seq iter.Seq2[location.Snapshot, error]) <-chan seen {
-	ch := make(chan seen, 1000)
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	r.Cleanup(func() {
-		cancel()
-		<-done
-	})
-	go func() {
-		defer close(done)
-		defer close(ch)
-		for s, err := range seq {
-			select {
-			case ch <- seen{s, err, time.Now()}:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	return ch
-}
-
-// watch watches the service.
-func (r *run) watch(l location.Locator) <-chan seen {
-	ctx, cancel := context.WithCancel(r.Context())
-	ch := r.events(ctx, location.Watch(ctx, l, service))
-	r.Cleanup(cancel) // before that of events
-	return ch
-}
-
-func (r *run) next(what string, ch <-chan seen, within time.Duration) seen {
-	r.Helper()
-	select {
-	case e := <-ch:
-		return e
-	case <-time.After(within):
-		r.Fatalf("%s: no event within %v", what, within)
-	}
-	return seen{}
-}
-
-func (r *run) none(what string, ch <-chan seen, within time.Duration) {
-	r.Helper()
-	select {
-	case e := <-ch:
-		r.Errorf("%s: event %v, %v, want none", what, e.snapshot, e.err)
-	case <-time.After(within):
-	}
-}
-
-// A faulty driver passes on to another what it is not told to spoil.
-type faulty struct {
-	location.Driver
-	mu         sync.Mutex // guards what follows
-	register   func(ctx context.Context, service string, in location.Instance, takeover bool) error
-	renew      func(ctx context.Context, service string, in location.Instance) error
-	deregister func(ctx context.Context, service string, in location.Instance) error
-	list       func(ctx context.Context, service, known string) (location.Listing, error)
-	listen     func(ctx context.Context, wake func(string)) error
-	calls      int // of list
-	beats      int // of register and renew
-}
-
-// spoil changes the faults.
-func (f *faulty) spoil(change func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	change()
-}
-
-// down makes every operation fail with err, or none when it is nil.
-func (f *faulty) down(err error) {
-	f.spoil(func() {
-		if err == nil {
-			f.register, f.renew, f.deregister, f.list = nil, nil, nil, nil
-			return
-		}
-		f.register = func(context.Context, string, location.Instance, bool) error { return err }
-		f.renew = func(context.Context, string, location.Instance) error { return err }
-		f.deregister = f.renew
-		f.list = func(context.Context, string, string) (location.Listing, error) { return location.Listing{}, err }
-	})
-}
-
-func (f *faulty) counts() (lists, beats int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.calls, f.beats
-}
-
-func (f *faulty) Register(ctx context.Context, service string, in location.Instance, takeover bool) error {
-	f.mu.Lock()
-	fn := f.register
-	f.beats++
-	f.mu.Unlock()
-	if fn == nil {
-		fn = f.Driver.Register
-	}
-	return fn(ctx, service, in, takeover)
-}
-
-func (f *faulty) Renew(ctx context.Context, service string, in location.Instance) error {
-	f.mu.Lock()
-	fn := f.renew
-	f.beats++
-	f.mu.Unlock()
-	if fn == nil {
-		fn = f.Driver.Renew
-	}
-	return fn(ctx, service, in)
-}
-
-func (f *faulty) Deregister(ctx context.Context, service string, in location.Instance) error {
-	f.mu.Lock()
-	fn := f.deregister
-	f.mu.Unlock()
-	if fn == nil {
-		fn = f.Driver.Deregister
-	}
-	return fn(ctx, service, in)
-}
-
-func (f *faulty) List(ctx context.Context, service, known string) (location.Listing, error) {
-	f.mu.Lock()
-	fn := f.list
-	f.calls++
-	f.mu.Unlock()
-	if fn == nil {
-		fn = f.Driver.List
-	}
-	return fn(ctx, service, known)
-}
-
-func (f *faulty) Listen(ctx context.Context, wake func(string)) error {
-	f.mu.Lock()
-	fn := f.listen
-	f.mu.Unlock()
-	if fn == nil {
-		fn = f.Driver.Listen
-	}
-	return fn(ctx, wake)
+	testkit.Eventually(r, what, d, cond)
 }

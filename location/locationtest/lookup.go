@@ -236,22 +236,23 @@ var lookupChecks = []check{
 	{"a context that ends is answered at once", false, func(r *run) {
 		f := &faulty{Driver: r.connect()}
 		reg := r.registry(f)
+		ctx, leave := context.WithCancel(r.Context())
+		defer leave()
 		f.spoil(func() {
 			f.list = func(ctx context.Context, _, _ string) (location.Listing, error) {
+				leave() // not before, or it would not have been asked
 				<-ctx.Done()
 				return location.Listing{}, ctx.Err()
 			}
 		})
-		ctx, cancel := context.WithTimeout(r.Context(), 20*time.Millisecond)
-		defer cancel()
 		start := time.Now()
 		_, err := reg.Resolve(ctx, service)
-		r.wantErr("Resolve", err, context.DeadlineExceeded, transparency.ErrUnavailable)
-		if took := time.Since(start); took > 20*time.Millisecond+r.slack() {
+		r.wantErr("Resolve", err, context.Canceled, transparency.ErrUnavailable)
+		if took := time.Since(start); took > r.slack() {
 			r.Errorf("Resolve took %v", took)
 		}
 		_, err = reg.Resolve(ctx, service)
-		r.wantErr("Resolve", err, context.DeadlineExceeded)
+		r.wantErr("Resolve", err, context.Canceled)
 	}},
 	{"a store that lost all fills again without a rush on the first", true, func(r *run) {
 		f := &faulty{Driver: r.connect()}
@@ -359,7 +360,7 @@ var lookupChecks = []check{
 		var watches []<-chan seen
 		for i := range 3 {
 			watches = append(watches, r.events(ctx, location.Watch(ctx, reg, fmt.Sprint("service-", i))))
-			r.next("watch", watches[i], 10*r.slack())
+			r.next("watch", watches[i], r.slack())
 		}
 		fourth := r.events(ctx, location.Watch(ctx, reg, "service-9"))
 		r.wantErr("watch of a fourth", r.next("watch", fourth, r.slack()).err, transparency.ErrRejected)
@@ -371,8 +372,7 @@ var lookupChecks = []check{
 		}
 		cancel()
 		for _, w := range watches {
-			for range w {
-			}
+			r.drain(w)
 		}
 		if _, err := reg.Resolve(r.Context(), "service-9"); err != nil {
 			r.Errorf("Resolve when nobody watches error = %v, want nil", err)

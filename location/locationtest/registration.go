@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-transparency/transparency"
+	"github.com/go-transparency/transparency/internal/testkit"
 	"github.com/go-transparency/transparency/location"
 )
 
@@ -20,7 +20,7 @@ func (r *run) changes(g *location.Registration) <-chan location.Change {
 	done := make(chan struct{})
 	r.Cleanup(func() {
 		cancel()
-		<-done
+		testkit.Receive(r, "the end of the changes", done)
 	})
 	go func() {
 		defer close(done)
@@ -89,185 +89,6 @@ var registrationChecks = []check{
 			r.Errorf("Resolve error = %v, want unknown", err)
 		}
 	}},
-	{"LO-1 after an outage of any length the instance is back by itself", true, func(r *run) {
-		f := &faulty{Driver: r.connect()}
-		reg := r.registry(f)
-		g := r.register(reg, 1)
-		other := r.registry(nil)
-		ch := r.changes(g)
-		r.wantChange(ch, r.slack(), location.StateRegistered)
-		for _, outage := range []time.Duration{2 * r.ttl, 20 * r.ttl, 1000 * r.ttl} {
-			f.down(errDown)
-			began := time.Now()
-			c := r.wantChange(ch, r.ttl+r.slack(), location.StateLost, location.ErrLost, transparency.ErrUnavailable)
-			if took := c.At.Sub(began); took < r.ttl/2 {
-				r.Errorf("lost after %v, which the lease outlasts", took)
-			}
-			r.wantErr("Err", g.Err(), location.ErrLost)
-			if s := reg.Stats(); s.Lost != 1 || s.RenewalsFailed == 0 {
-				r.Errorf("Stats = %+v, want one lost", s)
-			}
-			time.Sleep(outage)
-			if _, err := other.Resolve(r.Context(), service); err == nil && !r.resolve(other).Stale() {
-				r.Errorf("Resolve in the outage is not stale")
-			}
-			f.down(nil)
-			r.wantChange(ch, 2*r.ttl/3, location.StateRegistered)
-			r.wantSnapshot("Resolve", r.resolve(other), false, 1)
-		}
-		if err := g.Err(); err != nil {
-			r.Errorf("Err = %v, want nil", err)
-		}
-	}},
-	{"LO-1 a store that forgot is told again", true, func(r *run) {
-		d := r.connect()
-		f := &faulty{Driver: d}
-		g := r.register(r.registry(f), 1)
-		ch := r.changes(g)
-		r.wantChange(ch, r.slack(), location.StateRegistered)
-		lost := false
-		f.spoil(func() {
-			f.renew = func(ctx context.Context, name string, in location.Instance) error {
-				if !lost {
-					lost = true
-					return location.ErrLost
-				}
-				return d.Renew(ctx, name, in)
-			}
-		})
-		r.wantChange(ch, r.ttl, location.StateLost, location.ErrLost)
-		r.wantChange(ch, r.slack(), location.StateRegistered)
-		time.Sleep(5 * r.ttl)
-		r.wantSnapshot("Resolve", r.resolve(r.registry(nil)), false, 1)
-	}},
-	{"trouble shorter than the TTL is survived", true, func(r *run) {
-		f := &faulty{Driver: r.connect()}
-		g := r.register(r.registry(f), 1)
-		for range 5 {
-			f.down(errDown)
-			time.Sleep(r.ttl / 3)
-			f.down(nil)
-			time.Sleep(r.ttl)
-		}
-		ctx, cancel := context.WithCancel(r.Context())
-		cancel()
-		for c := range g.Changes(ctx) {
-			r.Errorf("change %v after the context ended", c)
-		}
-		n := 0
-		ch := r.changes(g)
-		r.wantChange(ch, r.slack(), location.StateRegistered)
-		for len(ch) > 0 {
-			n++
-			<-ch
-		}
-		if n > 0 || g.State() != location.StateRegistered {
-			r.Errorf("%d changes, state %v, want registered all along", n, g.State())
-		}
-	}},
-	{"LO-2 who slept through its lease registers again under the same id", true, func(r *run) {
-		d := r.connect()
-		f := &faulty{Driver: d}
-		g := r.register(r.registry(f), 1)
-		ch := r.changes(g)
-		r.wantChange(ch, r.slack(), location.StateRegistered)
-		awake := make(chan struct{})
-		f.spoil(func() {
-			f.renew = func(ctx context.Context, name string, in location.Instance) error {
-				<-awake // the process stands still
-				return d.Renew(r.Context(), name, in)
-			}
-		})
-		time.Sleep(3 * r.ttl)
-		f.down(nil)
-		close(awake)
-		r.wantChange(ch, r.slack(), location.StateLost, location.ErrLost)
-		r.wantChange(ch, r.ttl, location.StateRegistered)
-		r.wantIDs("List", r.list(d, service, "").Endpoints, 1)
-	}},
-	{"LO-2 who slept and was replaced stays out", true, func(r *run) {
-		d := r.connect()
-		f := &faulty{Driver: d}
-		reg := r.registry(f)
-		g := r.register(reg, 1)
-		ch := r.changes(g)
-		r.wantChange(ch, r.slack(), location.StateRegistered)
-		f.down(errDown)
-		time.Sleep(2 * r.ttl)
-		r.wantChange(ch, r.slack(), location.StateLost, location.ErrLost)
-		successor := r.instance(1)
-		successor.TTL = time.Hour
-		successor.Endpoint.Port = 81
-		r.put(d, successor)
-		f.down(nil)
-		r.wantChange(ch, r.ttl, location.StateReplaced, location.ErrInstanceConflict)
-		if _, open := <-ch; open {
-			r.Errorf("a change after the last")
-		}
-		_, before := f.counts()
-		time.Sleep(10 * r.ttl)
-		if _, after := f.counts(); after != before {
-			r.Errorf("%d requests after it was replaced, want none", after-before)
-		}
-		r.wantErr("Err", g.Err(), location.ErrInstanceConflict)
-		if err := g.Deregister(r.Context()); err != nil {
-			r.Errorf("Deregister error = %v, want nil", err)
-		}
-		if l := r.list(d, service, ""); len(l.Endpoints) != 1 || l.Endpoints[0].Port != 81 {
-			r.Errorf("List = %+v, want the successor", l)
-		}
-		if n := reg.Stats().Registrations; n != 0 {
-			r.Errorf("%d registrations are kept, want none", n)
-		}
-	}},
-	{"LO-2 who asked for a takeover asks once", true, func(r *run) {
-		d := r.connect()
-		f := &faulty{Driver: d}
-		g := r.register(r.registryWith(f, location.Options{Takeover: true}), 1)
-		ch := r.changes(g)
-		r.wantChange(ch, r.slack(), location.StateRegistered)
-		successor := r.instance(1)
-		successor.TTL, successor.Endpoint.Port = time.Hour, 81
-		start, first := time.Now(), true
-		f.spoil(func() {
-			f.renew = func(ctx context.Context, name string, in location.Instance) error {
-				if time.Since(start) < 2*r.ttl {
-					return errDown
-				}
-				if !first {
-					return d.Renew(ctx, name, in)
-				}
-				first = false // it has run out, and another is quicker
-				if err := d.Register(r.Context(), name, successor, false); err != nil {
-					r.Errorf("Register error = %v", err)
-				}
-				return location.ErrLost
-			}
-		})
-		r.wantChange(ch, 2*r.ttl, location.StateLost, location.ErrLost)
-		r.wantChange(ch, 2*r.ttl, location.StateReplaced, location.ErrInstanceConflict)
-		if l := r.list(d, service, ""); len(l.Endpoints) != 1 || l.Endpoints[0].Port != 81 {
-			r.Errorf("List = %+v, want the successor", l)
-		}
-	}},
-	{"LO-3 an id that is taken is refused, and taken over when asked", false, func(r *run) {
-		first := r.registry(nil)
-		g := r.register(first, 1)
-		ch := r.changes(g)
-		r.wantChange(ch, r.slack(), location.StateRegistered)
-		_, err := r.registry(nil).Register(r.Context(), service, at(1))
-		r.wantErr("Register", err, location.ErrInstanceConflict)
-		if transparency.Retryable(err) {
-			r.Errorf("Register error = %v, want one that is final", err)
-		}
-		second := r.registryWith(nil, location.Options{Takeover: true})
-		h := r.register(second, 1)
-		r.wantChange(ch, r.ttl+r.slack(), location.StateReplaced, location.ErrInstanceConflict)
-		if err := h.Err(); err != nil {
-			r.Errorf("Err of the second = %v, want nil", err)
-		}
-		r.wantSnapshot("Resolve", r.resolve(first), false, 1)
-	}},
 	{"Register waits for the registry as long as its context lasts", true, func(r *run) {
 		f := &faulty{Driver: r.connect()}
 		f.down(errDown)
@@ -306,6 +127,35 @@ var registrationChecks = []check{
 		_, err := reg.Register(ctx, service, at(1))
 		r.wantErr("Register", err, context.DeadlineExceeded, transparency.ErrUncertain)
 		r.eventually("it is gone", r.slack(), func() bool { return len(r.list(d, service, "").Endpoints) == 0 })
+	}},
+	{"LO-28 WaitVisible returns when the instance can be seen", true, func(r *run) {
+		f := &faulty{Driver: r.connect()}
+		reg := r.registry(f)
+		g := r.register(reg, 1)
+		if err := g.WaitVisible(r.Context()); err != nil {
+			r.Errorf("WaitVisible error = %v, want nil", err)
+		}
+		hidden := r.list(f, service, "")
+		hidden.Version, hidden.Endpoints = "hidden", nil
+		f.spoil(func() {
+			f.list = func(context.Context, string, string) (location.Listing, error) { return hidden, nil }
+		})
+		time.AfterFunc(time.Minute, func() { f.down(nil) })
+		start := time.Now()
+		h := r.register(reg, 2)
+		if err := h.WaitVisible(r.Context()); err != nil {
+			r.Errorf("WaitVisible error = %v, want nil", err)
+		}
+		if took := time.Since(start); took < time.Minute || took > time.Minute+2*r.poll {
+			r.Errorf("WaitVisible took %v, want about a minute", took)
+		}
+		f.down(errDown)
+		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+		defer cancel()
+		time.Sleep(2 * r.ttl)
+		r.wantErr("WaitVisible", h.WaitVisible(ctx), context.DeadlineExceeded)
+		time.AfterFunc(time.Second, func() { _ = h.Deregister(r.Context()) })
+		r.wantErr("WaitVisible", h.WaitVisible(r.Context()), location.ErrDeregistered)
 	}},
 	{"Deregister takes only its own, once and for all", false, func(r *run) {
 		d := r.connect()
@@ -350,92 +200,6 @@ var registrationChecks = []check{
 		r.wantIDs("List after the TTL", r.list(d, service, "").Endpoints)
 		r.eventually("nobody tries any more", r.ttl, func() bool { return reg.Stats().Undoing == 0 })
 		_ = r.register(r.registry(d), 3)
-	}},
-	{"LO-28 WaitVisible returns when the instance can be seen", true, func(r *run) {
-		f := &faulty{Driver: r.connect()}
-		reg := r.registry(f)
-		g := r.register(reg, 1)
-		if err := g.WaitVisible(r.Context()); err != nil {
-			r.Errorf("WaitVisible error = %v, want nil", err)
-		}
-		hidden := r.list(f, service, "")
-		hidden.Version, hidden.Endpoints = "hidden", nil
-		f.spoil(func() {
-			f.list = func(context.Context, string, string) (location.Listing, error) { return hidden, nil }
-		})
-		time.AfterFunc(time.Minute, func() { f.down(nil) })
-		start := time.Now()
-		h := r.register(reg, 2)
-		if err := h.WaitVisible(r.Context()); err != nil {
-			r.Errorf("WaitVisible error = %v, want nil", err)
-		}
-		if took := time.Since(start); took < time.Minute || took > time.Minute+2*r.poll {
-			r.Errorf("WaitVisible took %v, want about a minute", took)
-		}
-		f.down(errDown)
-		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
-		defer cancel()
-		time.Sleep(2 * r.ttl)
-		r.wantErr("WaitVisible", h.WaitVisible(ctx), context.DeadlineExceeded)
-		time.AfterFunc(time.Second, func() { _ = h.Deregister(r.Context()) })
-		r.wantErr("WaitVisible", h.WaitVisible(r.Context()), location.ErrDeregistered)
-	}},
-	{"LO-13 heartbeats and returns are spread", true, func(r *run) {
-		const instances = 1000
-		interval := r.ttl / 3
-		d := location.NewMemoryDriver() // it is the engine that is looked at
-		f := &faulty{Driver: d}
-		reg := r.registry(f)
-		for i := range instances {
-			if _, err := reg.Register(r.Context(), service, location.Endpoint{ID: fmt.Sprint(i), Host: fmt.Sprintf("h%d", i), Port: 80}); err != nil {
-				r.Fatalf("Register error = %v", err)
-			}
-		}
-		var mu sync.Mutex
-		var buckets [10]int
-		var start time.Time
-		note := func() {
-			mu.Lock()
-			defer mu.Unlock()
-			if b := int(time.Since(start) * 10 / interval); b < 10 {
-				buckets[b]++
-			}
-		}
-		begin := func(change func()) {
-			mu.Lock()
-			start, buckets = time.Now(), [10]int{}
-			mu.Unlock()
-			f.spoil(change)
-			time.Sleep(interval)
-		}
-		check := func(what string) {
-			mu.Lock()
-			defer mu.Unlock()
-			sum, most := 0, 0
-			for _, n := range buckets {
-				sum, most = sum+n, max(most, n)
-			}
-			if sum < instances*8/10 || most*10*2 > 3*sum {
-				r.Errorf("%s: %v, want them spread", what, buckets)
-			}
-		}
-		begin(func() {
-			f.renew = func(ctx context.Context, name string, in location.Instance) error {
-				note()
-				return d.Renew(ctx, name, in)
-			}
-		})
-		check("the first heartbeats")
-		f.down(errDown)
-		time.Sleep(10 * r.ttl)
-		begin(func() {
-			f.renew, f.list, f.deregister = nil, nil, nil
-			f.register = func(ctx context.Context, name string, in location.Instance, takeover bool) error {
-				note()
-				return d.Register(ctx, name, in, takeover)
-			}
-		})
-		check("returns after an outage")
 	}},
 	{"registrations do not print their tokens", false, func(r *run) {
 		f := &faulty{Driver: r.connect()}

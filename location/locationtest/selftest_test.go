@@ -3,15 +3,14 @@ package locationtest
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/go-transparency/transparency/internal/testkit"
 	"github.com/go-transparency/transparency/location"
 )
 
@@ -250,54 +249,14 @@ func TestMutants(t *testing.T) {
 }
 
 // failures runs a check on a spoiled driver and returns what it reports.
-func failures(t *testing.T, c check, spoil func(*broken, location.Driver)) []string {
-	rec := &recorder{}
+func failures(t *testing.T, c check, spoil func(*broken, location.Driver)) (found []string) {
 	synctest.Test(t, func(t *testing.T) {
-		rec.ctx = t.Context()
 		store := location.NewMemoryDriver()
 		f := &broken{faulty: faulty{Driver: store}}
 		spoil(f, store)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			defer rec.clean()
+		found = testkit.Record(t.Context(), func(rec *testkit.Recorder) {
 			c.fn(&run{reporter: rec, connect: func() location.Driver { return f }, ttl: 6 * time.Second, poll: 3 * time.Second, fake: true})
-		}()
-		<-done
+		})
 	})
-	return rec.failed
-}
-
-// A recorder is a reporter that notes failures.
-type recorder struct {
-	ctx     context.Context
-	mu      sync.Mutex // guards what follows
-	failed  []string
-	cleanup []func()
-}
-
-func (r *recorder) Context() context.Context { return r.ctx }
-func (r *recorder) Helper()                  {}
-
-func (r *recorder) Cleanup(f func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.cleanup = append(r.cleanup, f)
-}
-
-func (r *recorder) clean() {
-	for _, f := range slices.Backward(r.cleanup) {
-		f()
-	}
-}
-
-func (r *recorder) Errorf(format string, args ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.failed = append(r.failed, fmt.Sprintf(format, args...))
-}
-
-func (r *recorder) Fatalf(format string, args ...any) {
-	r.Errorf(format, args...)
-	runtime.Goexit()
+	return found
 }

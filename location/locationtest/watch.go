@@ -17,12 +17,12 @@ var watchChecks = []check{
 		in := r.instance(1)
 		r.put(d, in)
 		reg := r.registry(nil)
-		e := r.next("watch", r.watch(reg), 10*r.slack())
+		e := r.next("watch", r.watch(reg), r.slack())
 		r.wantSnapshot("the first", e.snapshot, false, 1)
-		e = r.next("a second watch", r.watch(reg), 10*r.slack())
+		e = r.next("a second watch", r.watch(reg), r.slack())
 		r.wantSnapshot("the first of the second", e.snapshot, false, 1)
 		r.remove(d, in)
-		e = r.next("watch of a new registry", r.watch(r.registry(nil)), 10*r.slack())
+		e = r.next("watch of a new registry", r.watch(r.registry(nil)), r.slack())
 		if e.err != nil || e.snapshot.Len() != 0 || e.snapshot.AsOf().IsZero() {
 			r.Errorf("the first of an empty service = %v, %v, want an empty snapshot", e.snapshot, e.err)
 		}
@@ -30,10 +30,10 @@ var watchChecks = []check{
 	{"a service that is unknown can become known", false, func(r *run) {
 		reg := r.registry(nil)
 		w := r.watch(reg)
-		e := r.next("watch", w, 10*r.slack())
+		e := r.next("watch", w, r.slack())
 		r.wantErr("watch", e.err, location.ErrUnknownService)
 		r.put(r.connect(), r.instance(1))
-		e = r.next("watch", w, 2*r.poll+10*r.slack())
+		e = r.next("watch", w, 2*r.poll+r.slack())
 		if e.err != nil {
 			r.Errorf("watch error = %v, want nil", e.err)
 		}
@@ -78,8 +78,8 @@ var watchChecks = []check{
 		reg := location.NewRegistry(r.connect(), &location.Options{Poll: time.Hour})
 		r.Cleanup(func() { _ = reg.Close() })
 		w := r.watch(reg)
-		r.wantSnapshot("the first", r.next("watch", w, 10*r.slack()).snapshot, false, 1)
-		r.eventually("it is heard", 10*r.slack()+time.Second, func() bool {
+		r.wantSnapshot("the first", r.next("watch", w, r.slack()).snapshot, false, 1)
+		r.eventually("it is heard", r.slack()+time.Second, func() bool {
 			r.remove(d, in)
 			in = r.instance(1)
 			in.TTL = time.Minute
@@ -207,8 +207,7 @@ var watchChecks = []check{
 		}
 		cancel()
 		for _, w := range all {
-			for range w {
-			}
+			r.drain(w)
 		}
 		time.Sleep(time.Second)
 		if s := reg.Stats(); s.Watched != 0 || ears.Load() != 0 {
@@ -251,11 +250,11 @@ var watchChecks = []check{
 		bad := r.events(ctx, location.Watch(ctx, reg, "a/b"))
 		r.wantErr("watch of a bad name", r.next("watch", bad, r.slack()).err, transparency.ErrInvalid)
 		good := r.events(ctx, location.Watch(ctx, reg, service))
-		r.next("watch", good, 10*r.slack())
+		r.next("watch", good, r.slack())
 		if err := reg.Close(); err != nil {
 			r.Errorf("Close error = %v", err)
 		}
-		r.wantErr("watch of what was closed", r.next("watch", good, 10*r.slack()).err, location.ErrClosed)
+		r.wantErr("watch of what was closed", r.next("watch", good, r.slack()).err, location.ErrClosed)
 		late := r.events(ctx, location.Watch(ctx, reg, service))
 		r.wantErr("late watch", r.next("watch", late, r.slack()).err, location.ErrClosed)
 		for _, w := range []<-chan seen{bad, good, late} {
@@ -263,9 +262,7 @@ var watchChecks = []check{
 		}
 		cancel()
 		for _, w := range []<-chan seen{bad, good, late} {
-			for e := range w {
-				r.Errorf("event %v, %v after the end", e.snapshot, e.err)
-			}
+			r.end("after the last word", w)
 		}
 	}},
 	{"a Locator without Watch is polled", true, func(r *run) {
@@ -290,7 +287,7 @@ var watchChecks = []check{
 		r.register(reg, 1)
 		g := r.register(reg, 2)
 		w := r.watch(reg)
-		r.next("watch", w, 10*r.slack())
+		r.next("watch", w, r.slack())
 		for range 2 {
 			if err := reg.Close(); err != nil {
 				r.Errorf("Close error = %v", err)
