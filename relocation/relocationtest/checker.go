@@ -45,8 +45,9 @@ type stream struct {
 }
 
 type message struct {
-	outcome outcome
-	handled int
+	outcome    outcome
+	handled    int
+	generation uint64 // in which it was handled last
 }
 
 type outcome uint8
@@ -123,7 +124,7 @@ func (c *Checker) Handle(name string, h Handling) {
 	switch {
 	case again && !h.Redelivered:
 		c.fault(name, "%d was doubled, unmarked", h.Seq)
-	case again && h.Generation <= s.generation && h.Generation != 0:
+	case again && h.Generation == m.generation && h.Generation != 0:
 		c.fault(name, "%d was doubled within generation %d", h.Seq, h.Generation)
 	case again:
 		s.again++
@@ -139,6 +140,7 @@ func (c *Checker) Handle(name string, h Handling) {
 	}
 	s.last = h.Seq
 	s.generation = max(s.generation, h.Generation)
+	m.generation = h.Generation
 }
 
 // inOrder checks that everything offered before the message was handled or

@@ -32,6 +32,7 @@ func TestChecker(t *testing.T) {
 			send(c, "a", "b", "c")
 			handle(c, 1, 1, "a", false)
 			handle(c, 1, 2, "b", false)
+			handle(c, 2, 1, "a", true)
 			handle(c, 2, 2, "b", true)
 			handle(c, 2, 3, "c", true)
 		}, ""},
