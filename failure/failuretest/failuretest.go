@@ -11,6 +11,13 @@
 //
 // Every check opens a store of its own, which must be empty, and connects to
 // it once for each process that it plays.
+//
+// For tests of what uses the policies there are faults to be met: [Inject] puts
+// them into a function, and [NewTransport] under an HTTP client. [Script] gives
+// them in turn, [Random] by a seed:
+//
+//	faults := failuretest.Random(1, 0.3, failuretest.Fault{Refused: transparency.ErrUnavailable})
+//	load = failuretest.Inject(faults, load)
 package failuretest
 
 import (
