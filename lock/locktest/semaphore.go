@@ -237,7 +237,7 @@ var semaphoreChecks = []check{
 		a := r.acquirePermit(s)
 		taken := *d.last.Load()
 		b, c := r.acquirePermit(s), r.acquirePermit(s)
-		if !(a.Fence() < b.Fence() && b.Fence() < c.Fence()) {
+		if a.Fence() >= b.Fence() || b.Fence() >= c.Fence() {
 			r.Errorf("fences %d, %d, %d, want them to rise", a.Fence(), b.Fence(), c.Fence())
 		}
 		time.Sleep(r.ttl * 3 / 2)
