@@ -377,7 +377,7 @@ func TestLeaderChanges(t *testing.T) {
 func TestLeaderBadInput(t *testing.T) {
 	ctx := t.Context()
 	fn := func(context.Context, uint64) error { return nil }
-	m := lock.NewMemory(nil).Mutex("k", nil)
+	m := lockOver(t, lock.NewMemoryDriver()).Mutex("k", nil)
 	var zero lock.Leader
 	var none *lock.Leader
 	for name, err := range map[string]error{
