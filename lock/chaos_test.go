@@ -122,7 +122,7 @@ func (h *holder) turn(ctx context.Context) {
 	cancel()
 	if err != nil {
 		h.expect(err, lock.ErrHeld, context.DeadlineExceeded, context.Canceled,
-			transparency.ErrUnavailable, transparency.ErrUncertain, transparency.ErrInvalid)
+			transparency.ErrUnavailable, transparency.ErrUncertain)
 		return
 	}
 	e.Fence = lease.Fence()

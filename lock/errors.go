@@ -26,6 +26,11 @@ var (
 
 	// ErrClosed says that the Locker was closed.
 	ErrClosed = errors.New("locker closed")
+
+	// ErrStaleFence says that a guard has seen a greater fence: somebody has
+	// had the lock since, and the one who is refused has lost it, whether or
+	// not it has been told. Nothing was written; trying again is refused again.
+	ErrStaleFence = errors.New("stale fence")
 )
 
 // A HeldError says that a lock was not to be had. It matches [ErrHeld].

@@ -2,16 +2,10 @@ package lock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
 )
-
-// ErrStaleFence says that a guard has seen a greater fence: somebody has had
-// the lock since, and the one who is refused has lost it, whether or not it has
-// been told. Nothing was written; trying again is refused again.
-var ErrStaleFence = errors.New("stale fence")
 
 // A Guard stands before a resource in this process and refuses who comes with
 // an older fence than was seen there before. There is one for each resource. It

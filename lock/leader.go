@@ -33,8 +33,8 @@ type LeaderOptions struct {
 //
 //   - fn returns under a lease that is still held: what fn returned, be it nil
 //     or an error, which is not tried again;
-//   - ctx ends: what fn returned, if it is running then, and else an error that
-//     wraps that of ctx;
+//   - ctx ends while it waits, or while fn runs under a lease that is lost: an
+//     error that wraps that of ctx;
 //   - campaigning makes no sense any more: an error wrapping [ErrClosed],
 //     [transparency.ErrInvalid] or [transparency.ErrDenied].
 //
