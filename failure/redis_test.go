@@ -199,6 +199,10 @@ func TestFaults(t *testing.T) {
 			p.Freeze(faultnet.ToClient)
 			return func() { p.Thaw(faultnet.ToClient) }
 		},
+		"slowness": func(_ *testing.T, _ *redistest.Server, p *faultnet.Proxy) func() {
+			p.Delay(faultnet.Both, 50*time.Millisecond)
+			return func() { p.Delay(faultnet.Both, 0) }
+		},
 		"resets": func(_ *testing.T, _ *redistest.Server, p *faultnet.Proxy) func() {
 			p.Refuse(true)
 			p.Reset()
