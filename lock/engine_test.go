@@ -385,3 +385,22 @@ func FuzzParseGrant(f *testing.F) {
 		}
 	})
 }
+
+func FuzzParseRefusal(f *testing.F) {
+	f.Add(int64(1500), " by worker-3")
+	f.Add(int64(-1), "by hand")
+	f.Add(int64(-2), "")
+	f.Add(int64(50), " next")
+	f.Fuzz(func(t *testing.T, left int64, text string) {
+		g, err := parseGrant([]any{left, text}, nil)
+		if err != nil || g.Fence != 0 || g.Remaining < 0 || g.Remaining > MaxTTL || len(g.Holder) > maxHolder {
+			t.Errorf("parseGrant(%d, %q) = %+v, %v", left, text, g, err)
+		}
+		if g.Holder != "" && " by "+g.Holder != text || g.Passing != (text == " next") {
+			t.Errorf("parseGrant(%d, %q) = %+v", left, text, g)
+		}
+		if _, err := parseGrant([]any{left}, nil); err == nil {
+			t.Errorf("half a reply was accepted")
+		}
+	})
+}

@@ -134,3 +134,56 @@ func TestFaultLateGrant(t *testing.T) {
 	}
 	gone(t, direct, "lock:{late}", 3*time.Second)
 }
+
+// A server that stands still for a moment, while a lock is free, while it is
+// waited for, and while it is handed over: it is obtained, soon after.
+func TestFaultShortPause(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartServer(t)
+	a, b := newLocker(t, s.Client(t), lock.Options{}), newLocker(t, s.Client(t), lock.Options{})
+	mustUnlock(t, mustLock(t, a.Mutex("k", nil)))
+	mustUnlock(t, mustLock(t, b.Mutex("k", nil)))
+	pause := func() (resumed <-chan struct{}) {
+		done := make(chan struct{})
+		s.Pause()
+		time.AfterFunc(60*time.Millisecond, func() {
+			s.Resume()
+			close(done)
+		})
+		return done
+	}
+	soon := func(when string, start time.Time) {
+		t.Helper()
+		took := time.Since(start)
+		t.Logf("%s: obtained after %v", when, took)
+		if took > 3*time.Second { // a tenth of a second or so on a machine at rest
+			t.Errorf("%s: obtained after %v", when, took)
+		}
+	}
+	for range 3 {
+		resumed, start := pause(), time.Now()
+		lease := mustLock(t, a.Mutex("k", nil))
+		soon("free", start)
+		<-resumed
+
+		got := make(chan *lock.Lease, 1)
+		go func() {
+			next, err := b.Mutex("k", nil).Lock(t.Context())
+			if err != nil {
+				t.Errorf("Lock error = %v", err)
+			}
+			got <- next
+		}()
+		eventually(t, "a waiter", 5*time.Second, func() bool { return b.Stats().Waiting == 1 })
+		<-pause()
+		resumed, start = pause(), time.Now()
+		mustUnlock(t, lease)
+		next := <-got
+		soon("waited for", start)
+		<-resumed
+		if next == nil {
+			return
+		}
+		mustUnlock(t, next)
+	}
+}
