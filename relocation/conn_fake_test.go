@@ -22,12 +22,14 @@ type fakeFleet struct {
 
 	// terms are what a WELCOME and a RESUMED say.
 	terms opened
-	// opening decides on an opening: a REJECT, or nothing.
+	// opening decides on an opening: a REJECT, or nothing. It is called under
+	// mu.
 	opening func(s *fakePeer, o opening) *reject
 	// attached is called when a session was opened or resumed, before
 	// anything is read.
 	attached func(s *fakePeer)
-	// frame sees each frame before it is handled, and may keep it.
+	// frame sees each frame before it is handled, and may keep it. It is
+	// called under mu.
 	frame func(s *fakePeer, k kind, body []byte) (keep bool)
 
 	mu       sync.Mutex // guards what follows
@@ -92,6 +94,13 @@ func (f *fakeFleet) dial(opts *DialOptions, addrs ...string) *Conn {
 	}
 	f.t.Cleanup(func() { c.Close(context.Background()) })
 	return c
+}
+
+// with calls do under mu.
+func (f *fakeFleet) with(do func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	do()
 }
 
 // session returns the only session.
@@ -176,15 +185,17 @@ func (f *fakeFleet) serve(s *fakePeer) {
 		s.fail("the opening: %v", err)
 	}
 	o.Token, o.Credentials = append([]byte(nil), o.Token...), append([]byte(nil), o.Credentials...)
-	f.mu.Lock()
-	f.openings = append(f.openings, fakeOpening{s.addr, time.Now(), o})
-	f.mu.Unlock()
-	if f.opening != nil {
-		if r := f.opening(s, o); r != nil {
-			s.write(appendReject(nil, *r))
-			s.tr.Close(CloseRefused, "")
-			return
+	var refused *reject
+	f.with(func() {
+		f.openings = append(f.openings, fakeOpening{s.addr, time.Now(), o})
+		if f.opening != nil {
+			refused = f.opening(s, o)
 		}
+	})
+	if refused != nil {
+		s.write(appendReject(nil, *refused))
+		s.tr.Close(CloseRefused, "")
+		return
 	}
 	if r := s.attach(k, o); r != nil {
 		s.write(appendReject(nil, *r))
@@ -282,7 +293,7 @@ func (s *fakePeer) frames(p []byte) bool {
 			s.fail("a frame: %v", err)
 		}
 		p = rest
-		if s.fleet.frame != nil && s.fleet.frame(s, k, body) {
+		if s.kept(k, body) {
 			continue
 		}
 		answer, more := s.handle(k, body)
@@ -297,6 +308,12 @@ func (s *fakePeer) frames(p []byte) bool {
 		s.write(reply)
 	}
 	return true
+}
+
+func (s *fakePeer) kept(k kind, body []byte) bool {
+	s.fleet.mu.Lock()
+	defer s.fleet.mu.Unlock()
+	return s.fleet.frame != nil && s.fleet.frame(s, k, body)
 }
 
 func (s *fakePeer) handle(k kind, body []byte) (reply []byte, more bool) {

@@ -48,6 +48,7 @@ type link struct {
 
 	beat    *time.Timer
 	heard   instant // when something came last
+	wrote   instant // when something was written last
 	checked instant // when the clocks were compared last
 	pinged  instant // when the PING that is not answered was asked for; zero when all are
 }
@@ -110,9 +111,11 @@ func (l *link) batch(b []byte) []byte {
 		l.writing = false
 		return b
 	}
-	if now := c.now(); now.slept(l.checked) {
+	now := c.now()
+	if now.slept(l.checked) {
 		l.probe(now)
 	}
+	l.checked, l.wrote = now, now
 	if !l.end && (c.acks.due || l.acked < c.in.handled) {
 		b = appendNumber(b, kindAck, c.in.handled)
 		l.acked = c.in.handled
@@ -168,13 +171,15 @@ func (l *link) watch() {
 		return
 	}
 	now := c.now()
+	// The server, too, wants to hear something.
+	quiet := max(now.sub(l.heard), now.sub(l.wrote))
 	switch {
 	case now.slept(l.checked):
 		// The machine may have been asleep, and so may have been the answer:
 		// what the clocks say proves nothing.
 		l.probe(now)
 	case l.pinged.zero():
-		if now.sub(l.heard) >= l.ping {
+		if quiet >= l.ping {
 			l.probe(now)
 		}
 	case now.sub(l.pinged) >= l.silence:
@@ -182,7 +187,7 @@ func (l *link) watch() {
 		return
 	}
 	l.checked = now
-	wait := l.ping - now.sub(l.heard)
+	wait := l.ping - quiet
 	if !l.pinged.zero() {
 		wait = min(l.silence-now.sub(l.pinged), l.ping)
 	}

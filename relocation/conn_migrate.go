@@ -277,8 +277,11 @@ func (c *Conn) missed(p *plan, addr string, err error) (time.Duration, bool) {
 		c.stats.Failures++
 		c.report(addr, err)
 	}
-	if w := m.wish; w != nil && (errors.Is(err, errNoTarget) || w.addr == addr) {
-		if m.lastErr != nil && m.lastErr != err {
+	if w := m.wish; w != nil && (errors.Is(err, errNoTarget) || w.addr == addr || w.ctx.Err() != nil) {
+		switch {
+		case w.ctx.Err() != nil:
+			err = w.ctx.Err() // rather than what it made of the dial
+		case m.lastErr != nil && m.lastErr != err:
 			err = fmt.Errorf("%w: %w", err, m.lastErr)
 		}
 		c.grant(err)

@@ -234,7 +234,7 @@ func (c *Conn) attach(t Transport, addr string, a *answer) verdict {
 	c.acknowledge(a.In)
 	now := c.now()
 	l := &link{
-		conn: c, t: t, addr: addr, since: now.at, heard: now, checked: now,
+		conn: c, t: t, addr: addr, since: now.at, heard: now, wrote: now, checked: now,
 		ping: beatTime(a.Ping, usualPing), silence: beatTime(a.Silence, usualSilence),
 		window: int(min(a.Window, maxSeq)), sent: c.out.acked,
 	}
