@@ -88,7 +88,7 @@ var commitChecks = []storeCheck{
 		i.commit(relocation.Update{Sent: relocation.Sent{Seq: 3, Batch: batch}, Acked: 2})
 		i.commit(relocation.Update{Sent: relocation.Sent{Seq: 2, Batch: "whatever is gone"}, Acked: 3})
 	}},
-	{name: "RL-38 the outbox is bounded", fn: func(r *storeRun) {
+	{name: "the outbox is bounded", fn: func(r *storeRun) {
 		r.long().terms.MaxMessages, r.terms.MaxBytes = 3, 10
 		i := r.create("a")
 		i.commit(relocation.Update{Messages: payloads("a longer message than there is room for")})

@@ -43,7 +43,7 @@ var outboxChecks = []storeCheck{
 		}
 		i.commit(relocation.Update{Messages: payloads(want...)})
 		for after := 0; after < len(want); {
-			limit, count, size := rnd.IntN(20000), 0, 0
+			limit, count, size := rnd.IntN(60000), 0, 0
 			for _, m := range want[after:] {
 				if size += len(m); count > 0 && size > limit {
 					break

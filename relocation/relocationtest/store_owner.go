@@ -251,9 +251,10 @@ var ownerChecks = []storeCheck{
 		var leases []relocation.Lease
 		for n := range count {
 			l := i.lease
-			if n%3 == 1 {
+			switch n % 3 {
+			case 1:
 				l.Session = "none"
-			} else if n%3 == 2 {
+			case 2:
 				l.Owner = "b"
 			}
 			leases = append(leases, l)
