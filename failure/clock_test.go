@@ -3,6 +3,7 @@ package failure
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -83,6 +84,59 @@ func TestSuspend(t *testing.T) {
 			t.Errorf("State = %v, want open: failures in a row have no window", got)
 		}
 	})
+}
+
+// FA-9: slow calls are of a window that no clock set back ends, and a suspend.
+func TestClocksOfSlowCalls(t *testing.T) {
+	slow := func(b *LocalBreaker, n int) {
+		for range n {
+			_, _ = b.Do(context.Background(), func(context.Context) (any, error) { time.Sleep(time.Millisecond); return nil, nil })
+		}
+	}
+	opts := &BreakerOptions{Failures: -1, Ratio: -1, Slow: 1, MinCalls: 10, Window: time.Minute}
+	synctest.Test(t, func(t *testing.T) {
+		b := NewLocalBreaker(opts)
+		off := skewed(b)
+		for range 5 {
+			slow(b, 9)
+			off.Add(int64(time.Minute))
+		}
+		want(t, b, StateClosed) // a suspend is between
+		slow(b, 9)
+		off.Add(-int64(time.Hour))
+		slow(b, 1)
+		want(t, b, StateOpen)
+	})
+	synctest.Test(t, func(t *testing.T) { // the oldest tenths alone have passed
+		b := NewLocalBreaker(opts)
+		slow(b, 5)
+		time.Sleep(30 * time.Second)
+		slow(b, 4)
+		time.Sleep(30 * time.Second)
+		slow(b, 5)
+		want(t, b, StateClosed)
+		slow(b, 1)
+		want(t, b, StateOpen)
+	})
+}
+
+// A suspend while calls are under way.
+func TestSuspendWhileCalling(t *testing.T) {
+	b := NewLocalBreaker(&BreakerOptions{Failures: 1 << 30, MinCalls: 1 << 30, Slow: time.Hour})
+	off := skewed(b)
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for range 2000 {
+				if fail(b, 1); i == 0 {
+					off.Add(int64(time.Hour))
+				}
+				_, _ = b.Do(context.Background(), func(context.Context) (any, error) { return nil, nil })
+			}
+		})
+	}
+	wg.Wait()
+	want(t, b, StateClosed)
 }
 
 // Breakers that opened together do not probe together.

@@ -195,7 +195,7 @@ func (b *LocalBreaker) refreshed(done func(error)) func(error) {
 	w := p.window
 	if b.opts.Ratio > 0 && w.lastFailure != (instant{}) && w.stale(now, b.opts.Window) {
 		fresh := b.newWindow()
-		fresh.inRow = w.inRow
+		fresh.inRow.Store(w.inRow.Load())
 		if again, err := fresh.cb.Allow(); err == nil {
 			done, w = again, fresh
 			b.to(&phase{window: fresh})

@@ -13,8 +13,8 @@ import (
 func TestCountsAreExact(t *testing.T) {
 	const callers, calls = 8, 5000
 	for _, opts := range []BreakerOptions{
-		{Failures: -1, Ratio: 1, Window: 10 * time.Millisecond}, // leaves for 100µs
-		{Failures: -1, Ratio: 1, Window: 10 * time.Millisecond, Slow: time.Hour},
+		{Failures: -1, Ratio: 1, Window: 100 * time.Millisecond}, // leaves for 1ms
+		{Failures: -1, Ratio: 1, Window: 100 * time.Millisecond, Slow: time.Hour},
 		{Failures: calls * callers, Ratio: -1},
 	} {
 		opts.MinCalls = callers * calls

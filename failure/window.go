@@ -2,6 +2,7 @@ package failure
 
 import (
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -14,7 +15,7 @@ import (
 type window struct {
 	b     *LocalBreaker
 	cb    *gobreaker.TwoStepCircuitBreaker[struct{}]
-	inRow int // failures; guarded by gobreaker's mutex, under which its hooks run
+	inRow atomic.Int64 // failures; changed under gobreaker's mutex, as its hooks run
 
 	tripping bool // see newProbing
 
@@ -78,10 +79,12 @@ func (w *window) isExcluded(err error) bool {
 func (w *window) isSuccessful(err error) bool {
 	switch err {
 	case nil:
-		w.inRow = 0
+		if w.inRow.Load() != 0 {
+			w.inRow.Store(0)
+		}
 		w.b.stats.succeeded.Add(1)
 	case errFailed: //nolint:errorlint // likewise
-		w.inRow++
+		w.inRow.Add(1)
 		w.b.stats.failed.Add(1)
 	}
 	return err == nil
@@ -107,7 +110,7 @@ func (w *window) readyToTrip(counts gobreaker.Counts) bool {
 // used, because it forgets those that leave the window.
 func (w *window) full(counts gobreaker.Counts) bool {
 	o := &w.b.opts
-	if o.Failures > 0 && w.inRow >= o.Failures {
+	if o.Failures > 0 && w.inRow.Load() >= int64(o.Failures) {
 		return true
 	}
 	judged := float64(counts.TotalSuccesses) + float64(counts.TotalFailures)
@@ -116,7 +119,9 @@ func (w *window) full(counts gobreaker.Counts) bool {
 
 // stale reports whether the window has passed since the last failure by the
 // wall clock and not by the monotonic one, by which gobreaker counts: the
-// machine slept. It requires b.mu.
+// machine slept. What the clocks differ by from one reading to the next is no
+// sleep. It requires b.mu.
 func (w *window) stale(now instant, length time.Duration) bool {
-	return now.wall.Sub(w.lastFailure.wall) >= length && now.at.Sub(w.lastFailure.at) < length
+	wall, awake := now.wall.Sub(w.lastFailure.wall), now.at.Sub(w.lastFailure.at)
+	return wall >= length && awake < length && wall-awake >= length/10
 }
