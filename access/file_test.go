@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/go-transparency/transparency"
 	"github.com/go-transparency/transparency/access"
@@ -227,7 +228,7 @@ func TestFileNoLimit(t *testing.T) {
 	write(t, filepath.Join(dir, "doc"), want)
 	write(t, filepath.Join(dir, "file"), `{"doc":`+want+`}`)
 	for _, limit := range []int64{-1, math.MinInt64, math.MaxInt64} {
-		opts := &access.Options{MaxBytes: limit}
+		opts := &access.Options{MaxBytes: limit, Timeout: time.Minute}
 		for name, repo := range map[string]*access.Repository{"NewDir": access.NewDir(dir, opts), "NewFile": access.NewFile(filepath.Join(dir, "file"), opts)} {
 			if got, err := get(repo, "doc"); err != nil || got != want {
 				t.Errorf("%s, MaxBytes %d: Get = %d bytes, %v, want 2 MiB", name, limit, len(got), err)

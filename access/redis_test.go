@@ -347,7 +347,7 @@ func TestRedisNoLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, limit := range []int64{-1, math.MinInt64, math.MaxInt64} {
-			repo := access.NewRedis(client, &access.RedisOptions{Prefix: server.Prefix(), MaxBytes: limit})
+			repo := access.NewRedis(client, &access.RedisOptions{Prefix: server.Prefix(), MaxBytes: limit, Timeout: time.Minute})
 			if got, err := get(repo, "doc"); err != nil || len(got) != 2<<20 {
 				t.Errorf("%s, MaxBytes %d: Get = %d bytes, %v, want 2 MiB", server.Kind(), limit, len(got), err)
 			}
