@@ -146,17 +146,18 @@ func (x *exchange) through(ctx context.Context, p *hostPolicies) (any, error) {
 
 // response returns what RoundTrip returns, and lets all other responses go.
 func (x *exchange) response(result any, err error) (*http.Response, error) {
-	var answered *response
-	switch r, ok := result.(*response); {
-	case err == nil && ok:
-		answered = r
-	case err == nil:
+	r, ok := result.(*response)
+	switch {
+	case err == nil && !ok:
 		err = x.invalid("a policy returned %T for a response", result)
-	case x.req.Context().Err() == nil && errors.As(err, new(*response)):
-		answered = x.last()
+	case err != nil:
+		r = nil
+		if x.req.Context().Err() == nil && errors.As(err, new(*response)) {
+			r = x.last()
+		}
 	}
-	if answered = x.keep(answered); answered != nil {
-		return answered.Response, nil
+	if x.end(r) {
+		return r.Response, nil //nolint:nilerr // a status is no error
 	}
 	return nil, err
 }

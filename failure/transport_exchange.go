@@ -130,16 +130,16 @@ func (x *exchange) last() *response {
 	return x.open[len(x.open)-1]
 }
 
-// keep ends the exchange: all responses are let go but r, which keep returns if
-// it is open.
-func (x *exchange) keep(r *response) (kept *response) {
+// end ends the exchange: all responses are let go but r, if it is open, which
+// end reports.
+func (x *exchange) end(r *response) (kept bool) {
 	x.mu.Lock()
 	open := x.open
 	x.over, x.open = true, nil
 	x.mu.Unlock()
 	for _, o := range open {
 		if o == r {
-			kept = r
+			kept = true
 		} else {
 			o.drop() // at once: its caller waits
 		}
@@ -150,7 +150,7 @@ func (x *exchange) keep(r *response) (kept *response) {
 // finish ends the exchange, if that was not done, and closes a body that no
 // attempt has been given.
 func (x *exchange) finish() {
-	x.keep(nil)
+	_ = x.end(nil)
 	x.mu.Lock()
 	begun := x.begun
 	x.begun = true

@@ -175,8 +175,8 @@ func TestTransportHostsFull(t *testing.T) {
 		}})
 	for range 2 {
 		for i := range 10 {
-			_, err := rt.RoundTrip(request(t, "GET", fmt.Sprintf("http://host-%d.test/", i), nil))
-			if !errors.Is(err, errBoom) && !errors.Is(err, failure.ErrOpen) {
+			resp, err := rt.RoundTrip(request(t, "GET", fmt.Sprintf("http://host-%d.test/", i), nil)) //nolint:bodyclose // there is none
+			if resp != nil || !errors.Is(err, errBoom) && !errors.Is(err, failure.ErrOpen) {
 				t.Errorf("error = %v", err)
 			}
 		}
@@ -241,8 +241,12 @@ func TestTransportDeadline(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		resp, err := rt.RoundTrip(request(t, "GET", "http://users.test", nil).WithContext(ctx))
-		if err != nil || resp.StatusCode != 503 || time.Since(start) != 0 {
-			t.Errorf("RoundTrip = %v, %v after %v, want the 503 at once", resp, err, time.Since(start))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != 503 || time.Since(start) != 0 {
+			t.Errorf("RoundTrip = %v after %v, want the 503 at once", resp, time.Since(start))
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -255,8 +259,8 @@ func TestTransportDeadline(t *testing.T) {
 		}), &failure.TransportOptions{Policies: func(string) *failure.Standard { return tries(3) }})
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		_, err := rt.RoundTrip(request(t, "GET", "http://users.test", nil).WithContext(ctx))
-		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "503") || body.closed.Load() == 0 {
+		resp, err := rt.RoundTrip(request(t, "GET", "http://users.test", nil).WithContext(ctx)) //nolint:bodyclose // there is none
+		if resp != nil || !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "503") || body.closed.Load() == 0 {
 			t.Errorf("RoundTrip error = %v, want Canceled and the status, with the body closed", err)
 		}
 	})
@@ -273,7 +277,7 @@ func TestTransportErrorsHoldNoSecrets(t *testing.T) {
 		for _, method := range []string{"GET", "POST"} {
 			rt := failure.NewTransport(roundTrip(func(r *http.Request) (*http.Response, error) { return nil, fail(r) }),
 				&failure.TransportOptions{Policies: func(string) *failure.Standard { return tries(2) }})
-			_, err := rt.RoundTrip(request(t, method, "https://ann:hunter2@Users.test:8443/secret-path?token=hunter2&x=1", nil))
+			_, err := rt.RoundTrip(request(t, method, "https://ann:hunter2@Users.test:8443/secret-path?token=hunter2&x=1", nil)) //nolint:bodyclose // there is none
 			text := fmt.Sprintf("%v %+v", err, err)
 			if err == nil || strings.Contains(text, "hunter2") || !strings.Contains(text, `"https://users.test:8443"`) {
 				t.Errorf("%s: %s error = %v, want the host, and no secret", name, method, err)
@@ -306,7 +310,7 @@ func TestTransportZero(t *testing.T) {
 			}}).RoundTrip(request(t, "GET", "http://users.test", nil))
 		},
 	} {
-		if resp, err := f(); resp != nil || !errors.Is(err, transparency.ErrInvalid) {
+		if resp, err := f(); resp != nil || !errors.Is(err, transparency.ErrInvalid) { //nolint:bodyclose // likewise
 			t.Errorf("%s: RoundTrip = %v, %v, want ErrInvalid", name, resp, err)
 		}
 	}
@@ -319,7 +323,7 @@ func TestTransportZero(t *testing.T) {
 		"nothing": func(*http.Request) (*http.Response, error) { return nil, nil },
 		"no body": func(*http.Request) (*http.Response, error) { return &http.Response{StatusCode: 200}, nil },
 	} {
-		if resp, err := failure.NewTransport(base, nil).RoundTrip(request(t, "POST", "http://users.test", nil)); resp != nil || err == nil {
+		if resp, err := failure.NewTransport(base, nil).RoundTrip(request(t, "POST", "http://users.test", nil)); resp != nil || err == nil { //nolint:bodyclose // likewise
 			t.Errorf("a base that returns %s: RoundTrip = %v, %v, want an error", name, resp, err)
 		}
 	}
