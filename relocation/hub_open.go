@@ -38,6 +38,7 @@ func (h *Hub) Serve(ctx context.Context, t Transport, p Principal) error {
 		return hubError("serve", err)
 	}
 	defer h.tasks.Done()
+	limitReads(t, h.opts.MaxMessage)
 	s, rest, err := h.open(ctx, t, p)
 	if err == nil {
 		err = s.serve(ctx, rest)

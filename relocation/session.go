@@ -117,7 +117,7 @@ func (s *Session) begin(claim Claim, snapshot Snapshot, start time.Time) {
 	s.lease = Lease{Session: s.id, Owner: claim.Owner, Generation: snapshot.Generation, Duration: claim.Lease}
 	s.extend(start)
 	s.recv, s.committed = snapshot.In, snapshot.In
-	s.doubt = !snapshot.Released
+	s.doubt = !snapshot.Released && s.hub.opts.Mode != AtMostOnce
 	s.mark = snapshot.Mark
 	s.out = snapshot.Out
 	s.ackedStored = snapshot.Acked

@@ -189,9 +189,7 @@ func (s *Session) settle(how endKind, to string, doubt bool) error {
 }
 
 // fin answers BYE. It requires s.mu.
-func (s *Session) fin() []byte {
-	return appendNumber(appendNumber(nil, kindAck, s.committed), kindFin, s.committed)
-}
+func (s *Session) fin() []byte { return appendNumber(nil, kindFin, s.committed) }
 
 // finalGoAway sends the client elsewhere. It requires s.mu.
 func (s *Session) finalGoAway() []byte {
