@@ -94,7 +94,7 @@ func TestRedisScriptFlush(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	client, ctx := s.Client(t), t.Context()
-	l := newLocker(t, client, lock.Options{Prefix: s.Prefix(), TTL: 3 * time.Second})
+	l := newLocker(t, client, lock.Options{Prefix: s.Prefix(), TTL: 9 * time.Second, Timeout: 10 * time.Second})
 	flush := func() {
 		t.Helper()
 		if err := client.ScriptFlush(ctx).Err(); err != nil {
@@ -114,7 +114,7 @@ func TestRedisScriptFlush(t *testing.T) {
 			more = append(more, mustLock(t, l.Mutex(fmt.Sprint("k", j), nil)))
 		}
 		flush()
-		eventually(t, "all are renewed", 9*time.Second, func() bool { return l.Stats().Renewed >= 6 })
+		eventually(t, "all are renewed", 20*time.Second, func() bool { return l.Stats().Renewed >= 6 })
 		for _, lease := range append(more, lease) {
 			mustUnlock(t, lease)
 		}

@@ -79,7 +79,7 @@ func TestRedisPermitTrouble(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	client, ctx, p := s.Client(t), t.Context(), s.Prefix()
-	l := newLocker(t, client, lock.Options{Prefix: p, TTL: 3 * time.Second})
+	l := newLocker(t, client, lock.Options{Prefix: p, TTL: 9 * time.Second, Timeout: 10 * time.Second})
 	sem := l.Semaphore("k", 2, nil)
 	last := uint64(0)
 	for range 3 {
@@ -99,7 +99,7 @@ func TestRedisPermitTrouble(t *testing.T) {
 		t.Errorf("fence %d, want the next", lease.Fence())
 	}
 	client.ScriptFlush(ctx)
-	eventually(t, "a permit and a lock are renewed in one pipeline", 9*time.Second, func() bool { return l.Stats().Renewed >= 2 })
+	eventually(t, "a permit and a lock are renewed in one pipeline", 20*time.Second, func() bool { return l.Stats().Renewed >= 2 })
 	if n := l.Stats().RenewalsFailed; n != 0 {
 		t.Errorf("%d renewals failed", n)
 	}

@@ -1,11 +1,7 @@
 package locktest
 
 import (
-	"context"
-	"fmt"
-	"runtime"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -38,54 +34,29 @@ func TestMutants(t *testing.T) {
 }
 
 // failures runs a check on a spoiled driver and returns what it reports.
-func failures(t *testing.T, c check, spoil func(*faulty, lock.Driver)) []string {
-	rec := &recorder{}
+func failures(t *testing.T, c check, spoil func(*faulty, lock.Driver)) (found []string) {
 	synctest.Test(t, func(t *testing.T) {
-		rec.ctx = t.Context()
 		store := lock.NewMemoryDriver()
 		f := &faulty{Driver: store}
 		spoil(f, store)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			defer rec.clean()
-			c.fn(&run{reporter: rec, connect: func() lock.Driver { return f }, ttl: 6e9, fake: true})
-		}()
-		<-done
+		found = c.record(t.Context(), run{connect: func() lock.Driver { return f }, ttl: 6e9, fake: true})
 	})
-	return rec.failed
+	return found
 }
 
-// A recorder is a reporter that notes failures.
-type recorder struct {
-	ctx     context.Context
-	mu      sync.Mutex // guards what follows
-	failed  []string
-	cleanup []func()
-}
-
-func (r *recorder) Context() context.Context { return r.ctx }
-func (r *recorder) Helper()                  {}
-
-func (r *recorder) Cleanup(f func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.cleanup = append(r.cleanup, f)
-}
-
-func (r *recorder) clean() {
-	for _, f := range slices.Backward(r.cleanup) {
-		f()
+// A machine that is late is given another try, and a fault is none of its.
+func TestRetry(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		tries := 0
+		c := check{name: "never", fn: func(r *run) {
+			tries++
+			r.Errorf("failed")
+		}}
+		found := c.inTime(t, func(*testing.T) func() lock.Driver { return nil }, func() func() bool {
+			return func() bool { return late }
+		})
+		if want := map[bool]int{false: 1, true: maxTries}[late]; tries != want || len(found) != 1 {
+			t.Errorf("a check that fails is tried %d times when the machine is late: %v; found %q", tries, late, found)
+		}
 	}
-}
-
-func (r *recorder) Errorf(format string, args ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.failed = append(r.failed, fmt.Sprintf(format, args...))
-}
-
-func (r *recorder) Fatalf(format string, args ...any) {
-	r.Errorf(format, args...)
-	runtime.Goexit()
 }
