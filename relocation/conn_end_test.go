@@ -470,8 +470,7 @@ func TestConnTellsNoSecret(t *testing.T) {
 		f.net.Refuse(other, true)
 		f.net.Cut(addr)
 		f.net.Cut(other)
-		fakeState(t, c, Reconnecting)
-		fakeState(t, c, Connected)
+		fakeWait(t, "resume", func() bool { return c.Stats().Connections == 2 })
 		sendAll(t, c, "hush")
 		f.with(func() {
 			f.opening = func(*fakePeer, opening) *reject { return &reject{Code: rejectUnknown, Text: "hush"} }

@@ -238,8 +238,7 @@ func TestConnChecksAcknowledgements(t *testing.T) {
 			t.Errorf("after an ACK that went back: %+v", st)
 		}
 		s.write(appendNumber(nil, kindAck, 3))
-		fakeState(t, c, Reconnecting)
-		fakeState(t, c, Connected)
+		fakeWait(t, "resume", func() bool { return c.Stats().Connections == 2 })
 		sendAll(t, c, "3")
 		flush(t, c)
 		if got := f.got(); !slices.Equal(got, numbered(1, 3)) {

@@ -59,10 +59,14 @@ func (c *Conn) dial(ctx context.Context, addr string, deadline time.Time) (t Tra
 		}
 	}
 	t, err = c.dialer.Dial(ctx, addr)
-	if err == nil && t == nil {
-		err = invalid("the dialer returned no transport")
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case t == nil:
+		return nil, nil, invalid("the dialer returned no transport")
 	}
-	return t, credentials, err
+	limitReads(t, c.opts.MaxMessage)
+	return t, credentials, nil
 }
 
 // open opens or resumes the session on a transport, which is closed if that
@@ -235,7 +239,7 @@ func (c *Conn) attach(t Transport, addr string, a *answer) verdict {
 	now := c.now()
 	l := &link{
 		conn: c, t: t, addr: addr, since: now.at, heard: now, wrote: now, checked: now,
-		ping: beatTime(a.Ping, usualPing), silence: beatTime(a.Silence, usualSilence),
+		ping: beatTime(a.Ping, DefaultPing), silence: beatTime(a.Silence, DefaultSilence),
 		window: int(min(a.Window, maxSeq)), sent: c.out.acked,
 	}
 	l.beat = time.AfterFunc(l.ping, l.watch)
@@ -278,17 +282,10 @@ func (c *Conn) check(a *answer) verdict {
 	return verdict{}
 }
 
-// What is used where the server says nothing, and the least.
-const (
-	usualPing    = 15 * time.Second
-	usualSilence = 10 * time.Second
-	minBeat      = 10 * time.Millisecond
-)
-
 // beatTime returns what the server says, within reason.
 func beatTime(d, otherwise time.Duration) time.Duration {
 	if d <= 0 {
 		return otherwise
 	}
-	return min(max(d, minBeat), longest)
+	return min(max(d, minHeartbeat), longest)
 }

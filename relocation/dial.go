@@ -19,8 +19,8 @@ const (
 	DefaultMigrateTimeout = 5 * time.Second
 )
 
-// DialOptions configures a [Conn]. Nil is fine. Negative fields are refused
-// with transparency.ErrInvalid: a Conn needs its bounds.
+// DialOptions configures a [Conn]. Nil is fine. Negative fields, and sizes above
+// 2^30, are refused with transparency.ErrInvalid: a Conn needs its bounds.
 type DialOptions struct {
 	// MaxMessage is how many bytes a message from the server may have. Zero
 	// means [DefaultMaxMessage].
@@ -76,16 +76,16 @@ func (o *DialOptions) withDefaults() (DialOptions, error) {
 		field *int
 		value int
 	}{
-		{"MaxMessage", &opts.MaxMessage, 1 << 20},
-		{"Window", &opts.Window, 1 << 20},
+		{"MaxMessage", &opts.MaxMessage, DefaultMaxMessage},
+		{"Window", &opts.Window, DefaultWindow},
 		{"BufferBytes", &opts.BufferBytes, DefaultBufferBytes},
 		{"BufferMessages", &opts.BufferMessages, DefaultBufferMessages},
 	} {
-		if *f.field < 0 {
-			return opts, invalid("%s is %d, and a Conn needs a bound", f.name, *f.field)
-		}
 		if *f.field == 0 {
 			*f.field = f.value
+		}
+		if *f.field < 1 || *f.field > hardMessage {
+			return opts, invalid("%s is %d, not from 1 to %d", f.name, *f.field, hardMessage)
 		}
 	}
 	for _, f := range []struct {
@@ -98,11 +98,11 @@ func (o *DialOptions) withDefaults() (DialOptions, error) {
 		{"DialTimeout", &opts.DialTimeout, DefaultDialTimeout},
 		{"MigrateTimeout", &opts.MigrateTimeout, DefaultMigrateTimeout},
 	} {
-		if *f.field < 0 {
-			return opts, invalid("%s is %v, and a Conn needs one", f.name, *f.field)
-		}
 		if *f.field == 0 {
 			*f.field = f.value
+		}
+		if *f.field < 0 {
+			return opts, invalid("%s is %v, and a Conn needs one", f.name, *f.field)
 		}
 		*f.field = min(*f.field, longest)
 	}
