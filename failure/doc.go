@@ -22,11 +22,48 @@
 // Policies are made once and shared: what a breaker has learned and what a
 // budget has left belong to the service, not to the call.
 //
-// The order above is the one to start from. A [Fallback] stands outside, for
-// it answers whatever happened. The [Retry] stands outside the breaker, so that
-// each attempt is counted, and an open breaker ends the attempts. The
-// [Timeout] is inmost: each attempt has its own. For the whole, the context has
-// a deadline.
+// # Order
+//
+// A [Standard] is a policy that puts others in this order, from the outside:
+//
+//	Fallback   answers whatever happened (not in a Standard, for it has a type)
+//	Whole      a Timeout of all of it: the attempts and the pauses between them
+//	Retry      outside of the rest, so that each attempt is admitted, counted and bounded by itself
+//	Hedge      outside of the breaker, which sees its attempts; those that it cancels are ignored
+//	Breaker    outside of the limits of this side: it ignores what they refuse, and while it is open
+//	           nobody waits for them
+//	RateLimit  outside of the time limit: to wait for a turn takes none of the service's time
+//	Timeout    of each attempt
+//	Bulkhead   next to the call, so that one which was abandoned keeps its place until it ends
+//
+// Other orders are possible, and mostly wrong: a Retry within a breaker hides
+// its attempts from it; a Timeout around a Retry alone lets one attempt use up
+// the time of all; a Bulkhead around an abandoning Timeout has free places while
+// the service has none.
+//
+// # Policies
+//
+// [Retry] makes a call again that had no effect, or may be made twice. A
+// [Budget], of its own or shared, bounds what this adds to the load.
+// [WithIdempotent] says of one call that it may be made twice; [Attempt] tells
+// which attempt it is.
+//
+// [Timeout] gives a call a time limit. It waits for a call that does not heed
+// it, or abandons it, as it is told.
+//
+// [Hedge] makes a call that takes long a second time beside the first. The
+// delay is fixed, or learned from the calls before.
+//
+// [Bulkhead] bounds how many calls are under way, with a queue.
+//
+// [RateLimit] bounds how many are made in a time.
+//
+// [Fallback] answers in the place of a call that failed.
+//
+// [LocalBreaker] and [SharedBreaker] keep calls from a service that fails.
+//
+// [Transport] is all of them for HTTP, with policies for each host. Package
+// grpcpolicy, a module of its own, is that for gRPC.
 //
 // # Guarantees
 //
@@ -62,10 +99,26 @@
 // error is in its error, and so is that an earlier attempt may have had an
 // effect.
 //
+// Of the others:
+//
+//	Hedge      makes a call twice only if it may be; takes the first success; cancels the other attempts,
+//	           and gives what they bring late to Discard; a failure is told when all have failed
+//	Bulkhead   never has more calls under way than places; first come, first served; a caller that
+//	           goes away costs the others nothing
+//	RateLimit  tells who would wait too long when to come again, at once, and takes no turn for that
+//	Timeout    returns on time when it abandons, and lets only so many abandoned calls go on
+//	Transport  sends a request twice only if that is safe, by net/http's rule, for PUT and DELETE, or with
+//	           a body that GetBody gives again; closes every response but the one it returns, which
+//	           can be read until it is closed; keeps policies for a bounded number of hosts
+//	panics     pass through all of them, from other goroutines too, and so does Goexit; of a call that
+//	           nobody waits for any more they are logged
+//
 // Not promised:
 //
 //   - That an abandoned call ends. Its context does; a [Timeout] that does not
 //     abandon waits for it.
+//   - That a place in a bulkhead, or a Timeout, spans the body of an HTTP
+//     response: in a Transport they end with its head.
 //   - That one instance probes while the store is lost. Each does then.
 //   - That retries in several processes know of each other. [Attempt] tells
 //     what is known in this one, to be passed on.
@@ -106,10 +159,10 @@
 //
 // # Errors
 //
-// Why a policy ended a call is one of [ErrOpen], [ErrTimeout], [ErrAttempts],
-// [ErrBudget] and [ErrNoTime], in an [*Error] which also has the call's own
-// error, and with it its class. Of these ErrOpen has a class itself:
-// ErrRejected of the root package. Options that make no sense are ErrInvalid
+// Why a policy ended a call is one of [ErrOpen], [ErrFull], [ErrLimited],
+// [ErrTimeout], [ErrAttempts], [ErrBudget] and [ErrNoTime], in an [*Error] which
+// also has the call's own error, and with it its class. Of these the first
+// three have a class themselves: ErrRejected of the root package. Options that make no sense are ErrInvalid
 // from the first call on. All other errors are those of the call, as they were.
 //
 // # Testing
@@ -117,5 +170,5 @@
 // All waiting is on channels and timers, so policies and breakers run in a
 // testing/synctest bubble. A [SharedBreaker] over a [MemoryDriver] is a fleet
 // in one process. Package failuretest is the suite that every [Breaker] and
-// every [Driver] passes.
+// every [Driver] passes, and has faults for tests of what uses the policies.
 package failure

@@ -26,7 +26,7 @@ type Policy interface {
 //
 //	user, err := failure.Call(ctx, load, breaker)
 //
-// With none it is fn(ctx). A value that comes with an error is returned with
+// With none it only calls fn. A value that comes with an error is returned with
 // it. Call returns an error wrapping
 // [github.com/go-transparency/transparency.ErrInvalid] when fn or a policy is
 // nil, before anything is called, or when a policy made up a result of another
@@ -36,15 +36,12 @@ func Call[T any](ctx context.Context, fn func(context.Context) (T, error), polic
 	if fn == nil {
 		return zero, failed("call", "", invalid("the function is nil"))
 	}
-	if len(policies) == 0 {
-		return fn(ctx)
-	}
 	for i, policy := range policies {
 		if policy == nil {
 			return zero, failed("call", "", invalid("policy %d is nil", i))
 		}
 	}
-	result, err := through(ctx, policies, func(ctx context.Context) (any, error) { return fn(ctx) })
+	result, err := through(ctx, policies, func(ctx context.Context) (any, error) { return fn(unmarked(ctx)) })
 	value, ok := result.(T)
 	// A nil of an interface type is the one value of T that loses its type on
 	// the way.
@@ -96,9 +93,20 @@ type idempotentKey struct{}
 // WithIdempotent returns a context which says that the call may be made twice:
 // a [Retry] then repeats it also when its outcome is unknown, and a [Hedge]
 // makes it again before it has ended. It is for policies that guard calls of
-// both kinds.
+// both kinds. It says nothing of the calls that are made within: the function of
+// a [Call] gets a context that does not say so.
 func WithIdempotent(ctx context.Context) context.Context {
 	return context.WithValue(ctx, idempotentKey{}, true)
 }
 
-func isIdempotent(ctx context.Context) bool { return ctx.Value(idempotentKey{}) != nil }
+func isIdempotent(ctx context.Context) bool {
+	idempotent, _ := ctx.Value(idempotentKey{}).(bool)
+	return idempotent
+}
+
+func unmarked(ctx context.Context) context.Context {
+	if isIdempotent(ctx) {
+		return context.WithValue(ctx, idempotentKey{}, false)
+	}
+	return ctx
+}

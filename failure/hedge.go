@@ -97,8 +97,8 @@ func NewHedge(opts *HedgeOptions) *Hedge {
 // the error wraps its error and
 // [github.com/go-transparency/transparency.ErrUncertain].
 //
-// Attempts run in goroutines of their own. A panic or runtime.Goexit of one
-// ends Do with it.
+// Attempts run in goroutines of their own, but for the calls before the delay is
+// known. A panic or runtime.Goexit of one ends Do with it.
 func (h *Hedge) Do(ctx context.Context, next Next) (any, error) {
 	if h == nil || h.opts.Budget == nil || next == nil {
 		return nil, unusable("hedge", next)

@@ -96,6 +96,16 @@ func TestRetryWhat(t *testing.T) {
 		if calls, err := try(t.Context(), r, uncertain); calls != 1 || err != uncertain {
 			t.Errorf("of another: %d calls, %v, want 1, %v", calls, err, uncertain)
 		}
+		for _, policies := range [][]failure.Policy{nil, {r}} {
+			var within int
+			_, _ = failure.Call(failure.WithIdempotent(t.Context()), func(ctx context.Context) (int, error) {
+				within, _ = try(ctx, r, uncertain)
+				return 0, nil
+			}, policies...)
+			if within != 1 {
+				t.Errorf("of one within an idempotent call: %d calls, want 1", within)
+			}
+		}
 	})
 	synctest.Test(t, func(t *testing.T) {
 		r := failure.NewRetry(&failure.RetryOptions{Retryable: func(err error) bool { return err == errBoom }})

@@ -347,7 +347,7 @@ func TestTransportPanics(t *testing.T) {
 			t.Error("the context of the attempt goes on")
 		}
 	}()
-	_, _ = rt.RoundTrip(request(t, "GET", "http://users.test", nil))
+	_, _ = rt.RoundTrip(request(t, "GET", "http://users.test", nil)) //nolint:bodyclose // there is none
 }
 
 // Requests of many goroutines do not disturb each other.

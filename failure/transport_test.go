@@ -329,7 +329,7 @@ func TestTransportRefuses(t *testing.T) {
 		body := &closing{Reader: strings.NewReader("x")}
 		req := request(t, "PUT", "http://user:secret@payments.test/a?token=secret", body)
 		before := *req
-		resp, err := rt.RoundTrip(req)
+		resp, err := rt.RoundTrip(req) //nolint:bodyclose // there is none
 		if resp != nil || !errors.Is(err, want) || !errors.Is(err, transparency.ErrRejected) {
 			t.Errorf("RoundTrip = %v, %v, want %v", resp, err, want)
 		}
