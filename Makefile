@@ -4,17 +4,18 @@
 GO       ?= go
 PKG      ?= ./...
 FUZZTIME ?= 5000x
+TIME     ?= 5s
 
 # Every module of the repository; ./... does not enter nested ones.
-MODULES := . tools internal/bench
+MODULES := . tools failure/grpcpolicy internal/bench
 CODE    := $(filter-out tools,$(MODULES))
 
 STATICCHECK := $(GO) tool -modfile=$(CURDIR)/tools/go.mod staticcheck
 LINT        := $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
-.PHONY: check format vet static lint tidy test race examples fuzz imports bench help
+.PHONY: check format vet static lint tidy test race examples fuzz chaos imports bench help
 
-check: format vet static lint tidy imports examples race fuzz ## all of the below, in CI's order
+check: format vet static lint tidy imports examples race fuzz chaos ## all of the below, in CI's order
 
 format: ## gofmt
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w"; exit 1; }
@@ -49,6 +50,10 @@ examples: ## every Example has checked output, and runs
 
 fuzz: ## every fuzz target, FUZZTIME each
 	@./tools/fuzz.sh $(FUZZTIME)
+
+chaos: ## histories of processes under faults: make chaos PKG=lock TIME=60s
+	TRANSPARENCY_CHAOS=$(TIME) $(GO) test -count=1 -run Chaos -timeout 24h -v \
+		$(patsubst %,./%,$(if $(filter ./...,$(PKG)),lock,$(PKG:./%=%)))
 
 bench: ## the comparisons with the peers; not part of check
 	cd internal/bench && $(GO) run . -check
