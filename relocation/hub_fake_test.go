@@ -22,6 +22,8 @@ type hubRig struct {
 	net   *Network
 	store *MemoryStore
 
+	broken Store // in its place; may be nil
+
 	// handle is what the handlers do; nil: nothing.
 	handle func(ctx context.Context, hub string, s *Session, m Message) error
 
@@ -61,6 +63,9 @@ func (r *hubRig) start(name string, opts *HubOptions) *Hub {
 		o.Keys = [][]byte{testKey}
 	}
 	link := &storeLink{Store: r.store}
+	if r.broken != nil {
+		link.Store = r.broken
+	}
 	h := NewHub(link, func(ctx context.Context, s *Session, m Message) error {
 		text := fmt.Sprintf("%s:%d:%s", name, m.Seq, m.Data)
 		if m.Redelivered {
@@ -481,6 +486,19 @@ func (c *fakeClient) sendFrom(h *Hub, texts ...string) {
 			c.r.Fatalf("Hub.Send error = %v", err)
 		}
 	}
+}
+
+// onlySession is the ID of the only session of a hub.
+func (r *hubRig) onlySession(hub string) string {
+	r.Helper()
+	h := r.hubs[hub]
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for id := range h.sessions {
+		return id
+	}
+	r.Fatalf("%s has no session", hub)
+	return ""
 }
 
 func (r *hubRig) lastServed() error {
