@@ -20,7 +20,8 @@ type fakeFleet struct {
 	t   *testing.T
 	net *Network
 
-	// terms are what a WELCOME and a RESUMED say.
+	// terms are what a WELCOME and a RESUMED say, the generation only if it is
+	// not zero.
 	terms opened
 	// opening decides on an opening: a REJECT, or nothing. It is called under
 	// mu.
@@ -48,6 +49,7 @@ type fakeOpening struct {
 type fakeSession struct {
 	id         string
 	generation uint64
+	confirmed  uint64 // the generation whose token the client has shown to have
 	attempt    uint64
 	in         uint64
 	out        [][]byte
@@ -230,6 +232,7 @@ func (s *fakePeer) attach(k kind, o opening) *reject {
 	} else {
 		answer = kindResumed
 		id, serial, _ := strings.Cut(string(o.Token), "/")
+		shown, _ := strconv.ParseUint(serial, 10, 64)
 		x := f.sessions[id]
 		switch {
 		case x == nil:
@@ -238,7 +241,7 @@ func (s *fakePeer) attach(k kind, o opening) *reject {
 			return &reject{Code: rejectExpired, Handled: x.in, HandledKnown: true}
 		case o.Attempt <= x.attempt:
 			return &reject{Code: rejectSuperseded}
-		case serial != strconv.FormatUint(x.generation, 10) && serial != strconv.FormatUint(x.generation-1, 10):
+		case shown < x.confirmed:
 			return &reject{Code: rejectTaken}
 		case o.Acked > x.in || o.Received > f.terms.Out+uint64(len(x.out)):
 			return &reject{Code: rejectRegressed}
@@ -252,6 +255,9 @@ func (s *fakePeer) attach(k kind, o opening) *reject {
 	f.peers[s.addr] = s
 	terms := f.terms
 	terms.Token, terms.Generation = fakeToken(x.id, x.generation), x.generation
+	if f.terms.Generation > 0 {
+		terms.Generation = f.terms.Generation
+	}
 	terms.In, terms.Out = x.in, f.terms.Out+uint64(len(x.out))
 	if k == kindHello {
 		x.acked = f.terms.Out
@@ -324,6 +330,7 @@ func (s *fakePeer) handle(k kind, body []byte) (reply []byte, more bool) {
 	if s.gen != x.generation {
 		return appendReject(nil, reject{Code: rejectSuperseded}), false
 	}
+	x.confirmed = s.gen
 	switch k {
 	case kindData:
 		seq, flags, payload, err := parseData(body)
