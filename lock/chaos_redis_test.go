@@ -102,7 +102,7 @@ func disturb(ctx context.Context, rng *rand.Rand, nets []*faultnet.Proxy) {
 	dirs := []faultnet.Dir{faultnet.ToServer, faultnet.ToClient, faultnet.Both}
 	for pause(ctx, rng, chaosPace) {
 		n, dir := nets[rng.IntN(len(nets))], dirs[rng.IntN(len(dirs))]
-		switch rng.IntN(6) {
+		switch rng.IntN(7) {
 		case 0:
 			n.Delay(dir, time.Duration(rng.Int64N(int64(chaosPace/8))))
 			pause(ctx, rng, 2*chaosPace)
@@ -124,6 +124,14 @@ func disturb(ctx context.Context, rng *rand.Rand, nets []*faultnet.Proxy) {
 			n.Refuse(true)
 			pause(ctx, rng, chaosPace)
 			n.Refuse(false)
+		case 6: // slow replies, and then none: what is valid counts from the request
+			n.Delay(faultnet.ToClient, chaosPace/10+time.Duration(rng.Int64N(int64(chaosPace/20))))
+			pause(ctx, rng, 2*chaosPace)
+			n.Drop(faultnet.Both, true)
+			pause(ctx, rng, 2*chaosPace)
+			n.Delay(faultnet.ToClient, 0)
+			n.Drop(faultnet.Both, false)
+			n.Reset()
 		}
 	}
 	for _, n := range nets {

@@ -129,8 +129,8 @@ func (h *holder) turn(ctx context.Context) {
 	h.note(e)
 
 	steps := h.rng.IntN(10)
-	if h.rng.IntN(8) == 0 {
-		steps += 25
+	if h.rng.IntN(6) == 0 {
+		steps += 30
 	}
 	for range steps {
 		h.sleep(ctx, h.upTo(h.pace/10))
