@@ -29,7 +29,7 @@ func (r *RedisStore) renewSome(ctx context.Context, leases []Lease) []Renewal {
 	if err == nil {
 		var results []Renewal
 		results, err = rediskit.Do(ctx, r.renewing, rediskit.Writes, func(ctx context.Context) ([]Renewal, error) {
-			return r.renew(ctx, leases), nil
+			return r.renew(ctx, leases)
 		}, nil)
 		if err == nil {
 			return results
@@ -44,8 +44,9 @@ func (r *RedisStore) renewSome(ctx context.Context, leases []Lease) []Renewal {
 
 // renew sends the leases in one pipeline, and once more those for which a
 // server did not know the script: all in a Cluster that is on the move know it
-// by then, or are sent it whole.
-func (r *RedisStore) renew(ctx context.Context, leases []Lease) []Renewal {
+// by then, or are sent it whole. The error is that of all, when no lease was
+// answered.
+func (r *RedisStore) renew(ctx context.Context, leases []Lease) ([]Renewal, error) {
 	cmds := make([]*rediskit.Once, len(leases))
 	pending := make([]int, len(leases))
 	for i := range leases {
@@ -73,10 +74,16 @@ func (r *RedisStore) renew(ctx context.Context, leases []Lease) []Renewal {
 		pending = unknown
 	}
 	results := make([]Renewal, len(leases))
+	answered := false
 	for i, cmd := range cmds {
+		var reply redis.Error
+		answered = answered || cmd.Err() == nil || errors.As(cmd.Err(), &reply)
 		results[i] = renewalOf(cmd.Result())
 	}
-	return results
+	if !answered {
+		return nil, cmds[0].Err()
+	}
+	return results, nil
 }
 
 var errNoReply = errors.New("no reply")
