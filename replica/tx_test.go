@@ -43,6 +43,9 @@ func TestRedisRP33Transaction(t *testing.T) {
 	err := p.Read(t.Context(), nil, transaction(&at, []any{"incr", "count"}, []any{"incr", "other"}))
 	check("Read that writes", err, at, []string{b, a})
 
+	// One that knows nothing of the roles but what it was told at first.
+	p = c.pool(t, &replica.Options{ProbeInterval: time.Hour})
+	warm(t, p)
 	c.promote("b")
 	eventually(t, "the old primary follows", testkit.Limit, func() bool {
 		role, err := c.admin["a"].Do(t.Context(), "role").Slice()

@@ -141,6 +141,9 @@ func (r *run[C]) pool(opts *replica.Options) *replica.Pool[C] {
 	if o.ProbeInterval == 0 {
 		o.ProbeInterval = probeEvery
 	}
+	if o.ProbeTimeout == 0 && !r.fake {
+		o.ProbeTimeout = testkit.Limit / 2 // a busy machine is no node in trouble
+	}
 	p, err := replica.New(r.Backend, r.Nodes, &o)
 	if err != nil {
 		r.Fatalf("New error = %v", err)
