@@ -126,6 +126,10 @@ func (c *Conn) Flush(ctx context.Context) error {
 		return nil
 	}
 	c.out.at(c.out.last).ackNow = true
+	if l := c.link; l != nil && l.sent == c.out.last {
+		// It could not ask any more; a PING is answered after an ACK.
+		l.probe(c.now())
+	}
 	w := c.waits.add(c.out.last)
 	if c.err != nil {
 		c.waits.fail(c.err)

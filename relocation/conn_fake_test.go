@@ -154,6 +154,7 @@ type fakePeer struct {
 	addr    string
 	session *fakeSession
 	gen     uint64
+	left    bool      // BYE came
 	code    CloseCode // what the client closed with
 }
 
@@ -334,8 +335,8 @@ func (s *fakePeer) handle(k kind, body []byte) (reply []byte, more bool) {
 	switch k {
 	case kindData:
 		seq, flags, payload, err := parseData(body)
-		if err != nil || seq > x.in+1 {
-			s.fleet.t.Errorf("DATA %d after %d, %v", seq, x.in, err)
+		if err != nil || seq > x.in+1 || s.left {
+			s.fleet.t.Errorf("DATA %d after %d, after BYE %v: %v", seq, x.in, s.left, err)
 			return nil, false
 		}
 		if seq == x.in+1 {
@@ -351,7 +352,7 @@ func (s *fakePeer) handle(k kind, body []byte) (reply []byte, more bool) {
 		x.acked = max(x.acked, n)
 	case kindBye:
 		n, _ := parseNumber(body)
-		if n != x.in {
+		if s.left = true; n != x.in {
 			s.fleet.t.Errorf("BYE %d, and %d came", n, x.in)
 		}
 		return appendNumber(appendNumber(nil, kindAck, x.in), kindFin, x.in), true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/go-transparency/transparency"
@@ -240,7 +241,7 @@ func (c *Conn) attach(t Transport, addr string, a *answer) verdict {
 	l := &link{
 		conn: c, t: t, addr: addr, since: now.at, heard: now, wrote: now, checked: now,
 		ping: beatTime(a.Ping, DefaultPing), silence: beatTime(a.Silence, DefaultSilence),
-		window: int(min(a.Window, maxSeq)), sent: c.out.acked,
+		window: int(min(a.Window, math.MaxInt)), sent: c.out.acked,
 	}
 	l.beat = time.AfterFunc(l.ping, l.watch)
 	c.link, c.mover.addr, c.mover.hops, c.mover.pool, c.mover.hints = l, addr, 0, nil, nil

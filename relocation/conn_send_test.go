@@ -402,3 +402,101 @@ func TestConnUnusable(t *testing.T) {
 		t.Errorf("Dial without addresses: %v, want ErrNoServer", err)
 	}
 }
+
+// Send copies what it takes, and those that wait for room keep their turn: a
+// small message does not pass a large one for ever.
+func TestConnSendCopiesAndKeepsTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, "a")
+		c := f.dial(&DialOptions{BufferBytes: 10}, "a")
+		f.net.Refuse("a", true)
+		f.net.Cut("a")
+		fakeState(t, c, Reconnecting)
+		p := []byte("12345")
+		if err := c.Send(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		copy(p, "wrong")
+		sends := make(chan error)
+		for _, text := range []string{"a large one", "x", "y"} {
+			go func() {
+				p := []byte(text)
+				err := c.Send(context.Background(), p)
+				clear(p)
+				sends <- err
+			}()
+			synctest.Wait()
+		}
+		select {
+		case err := <-sends:
+			t.Errorf("a Send behind one that waits returned %v", err)
+		default:
+		}
+		f.net.Refuse("a", false)
+		for range 3 {
+			if err := <-sends; err != nil {
+				t.Errorf("Send error = %v, want nil", err)
+			}
+		}
+		flush(t, c)
+		if got := f.got(); !slices.Equal(got, []string{"12345", "a large one", "x", "y"}) {
+			t.Errorf("the server got %q", got)
+		}
+	})
+}
+
+// A Send that gives up lets those behind it go on.
+func TestConnSendGivesWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, "a")
+		f.frame = func(_ *fakePeer, k kind, _ []byte) bool { return k == kindData }
+		c := f.dial(&DialOptions{BufferBytes: 10}, "a")
+		sendAll(t, c, "12345")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		large, small := make(chan error), make(chan error)
+		go func() { large <- c.Send(ctx, make([]byte, 9)) }()
+		synctest.Wait()
+		go func() { small <- c.Send(context.Background(), []byte("x")) }()
+		synctest.Wait()
+		if err := <-large; !errors.Is(err, ErrBufferFull) {
+			t.Errorf("Send error = %v, want ErrBufferFull", err)
+		}
+		if err := <-small; err != nil {
+			t.Errorf("Send error = %v, want nil once the large one gave up", err)
+		}
+	})
+}
+
+// Flush does not wait for the server's leisure, neither for a message that is
+// written already.
+func TestConnFlushIsPrompt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, "a")
+		// A server that acknowledges after 50ms, or with a PONG, or when asked.
+		f.frame = func(s *fakePeer, k kind, body []byte) bool {
+			if k != kindData {
+				if n, _ := parseNumber(body); k == kindPing {
+					s.write(appendNumber(nil, kindAck, s.session.in), appendNumber(nil, kindPong, n))
+				}
+				return k == kindPing
+			}
+			seq, flags, _, _ := parseData(body)
+			if s.session.in = seq; flags&dataAckNow != 0 {
+				s.write(appendNumber(nil, kindAck, seq))
+			}
+			return true
+		}
+		c := f.dial(nil, "a")
+		start := time.Now()
+		sendAll(t, c, "1")
+		synctest.Wait()
+		flush(t, c)
+		if err := c.SendAck(t.Context(), []byte("2")); err != nil {
+			t.Errorf("SendAck error = %v, want nil", err)
+		}
+		if d := time.Since(start); d != 0 {
+			t.Errorf("they took %v, want no more than a round trip", d)
+		}
+	})
+}

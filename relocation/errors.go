@@ -87,8 +87,8 @@ var (
 
 // A LostError says that a session has ended other than by this side's Close.
 // It matches its Reason, one of [ErrPeerClosed], [ErrSessionLost],
-// [ErrSessionTaken], [ErrStateRegressed], [ErrProtocol], [ErrTooLarge] and
-// transparency.ErrDenied, and its Err.
+// [ErrSessionTaken], [ErrStateRegressed], [ErrSequenceExhausted],
+// [ErrProtocol], [ErrTooLarge] and transparency.ErrDenied, and its Err.
 type LostError struct {
 	Reason error
 	// Unacked is how many messages this side had taken and the other not
