@@ -157,8 +157,9 @@ func (p *SQLPosition) Advance(ctx context.Context, tx *sql.Tx, o Ownership, seq 
 }
 
 func (p *SQLPosition) advanceIn(ctx context.Context, tx *sql.Tx, o Ownership, seq uint64) error {
+	g, n := int64(o.Generation()), int64(seq) //nolint:gosec // checked
 	if seq > 1 {
-		result, err := tx.ExecContext(ctx, p.advance, int64(o.Generation()), int64(seq), o.ID(), int64(seq-1), int64(o.Generation()))
+		result, err := tx.ExecContext(ctx, p.advance, g, n, o.ID(), n-1, g)
 		if err != nil {
 			return err
 		}
@@ -171,7 +172,7 @@ func (p *SQLPosition) advanceIn(ctx context.Context, tx *sql.Tx, o Ownership, se
 	case err != nil:
 		return err
 	case at == 0 && seq == 1:
-		if _, err := tx.ExecContext(ctx, p.insert, o.ID(), int64(o.Generation()), int64(seq)); err != nil {
+		if _, err := tx.ExecContext(ctx, p.insert, o.ID(), g, n); err != nil {
 			return &quietError{"another transaction has the session's first message, or the row is refused", err}
 		}
 		return nil

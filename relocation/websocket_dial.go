@@ -68,7 +68,7 @@ func (d *WebSocketDialer) dial(ctx context.Context, u *url.URL) (Transport, erro
 		opts.HTTPHeader = header
 	}
 	var raw net.Conn
-	conn, resp, err := websocket.Dial(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+	conn, resp, err := websocket.Dial(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{ //nolint:bodyclose // the library has done so
 		GotConn: func(info httptrace.GotConnInfo) { raw = info.Conn },
 	}), u.String(), opts)
 	if err != nil {

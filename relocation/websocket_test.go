@@ -223,7 +223,7 @@ func TestWebSocketRefusesText(t *testing.T) {
 		served <- err
 		return nil
 	})
-	conn, _, err := websocket.Dial(t.Context(), addr, nil)
+	conn, _, err := websocket.Dial(t.Context(), addr, nil) //nolint:bodyclose // the library has done so
 	if err != nil {
 		t.Fatalf("Dial error = %v", err)
 	}
@@ -266,7 +266,7 @@ func TestWebSocketDoesNotCompress(t *testing.T) {
 		_, err := tr.Read(ctx)
 		return err
 	})
-	conn, resp, err := websocket.Dial(t.Context(), addr, &websocket.DialOptions{CompressionMode: websocket.CompressionContextTakeover})
+	conn, resp, err := websocket.Dial(t.Context(), addr, &websocket.DialOptions{CompressionMode: websocket.CompressionContextTakeover}) //nolint:bodyclose // the library has done so
 	if err != nil {
 		t.Fatalf("Dial error = %v", err)
 	}

@@ -166,7 +166,7 @@ func (t *webSocket) finish(code CloseCode, reason string) {
 // closeFrame returns a close frame (RFC 6455, section 5.5.1).
 func closeFrame(code CloseCode, reason string, masked bool) []byte {
 	body := append(binary.BigEndian.AppendUint16(nil, uint16(code)), reason...)
-	frame := []byte{0x88, byte(len(body))}
+	frame := []byte{0x88, byte(len(body))} //nolint:gosec // at most 125
 	if masked {
 		var key [4]byte
 		_, _ = rand.Read(key[:]) // never fails
@@ -188,7 +188,7 @@ func (t *webSocket) failure(ctx context.Context, err error) error {
 	case errors.Is(err, errTextMessage):
 		return err
 	case errors.As(err, &peer):
-		return &CloseError{Code: CloseCode(peer.Code), Reason: peer.Reason}
+		return &CloseError{Code: CloseCode(peer.Code), Reason: peer.Reason} //nolint:gosec // two bytes
 	case errors.Is(err, websocket.ErrMessageTooBig):
 		return fmt.Errorf("%w: %w", ErrProtocol, ErrTooLarge)
 	}

@@ -223,9 +223,9 @@ func (r *storeRun) read(s relocation.Store, after uint64, limit int, first uint6
 	if len(got) != len(want) {
 		r.Fatalf("Read(after %d, %d bytes) = %d messages, want %d", after, limit, len(got), len(want))
 	}
-	for i, m := range got {
-		if m.Seq != first+uint64(i) || string(m.Data) != want[i] {
-			r.Errorf("Read(after %d): message %d is %d %.40q, want %d %.40q", after, i, m.Seq, m.Data, first+uint64(i), want[i])
+	for i, data := range want {
+		if m, seq := got[i], first+uint64(i); m.Seq != seq || string(m.Data) != data {
+			r.Errorf("Read(after %d): message %d is %d %.40q, want %d %.40q", after, i, m.Seq, m.Data, seq, data)
 		}
 	}
 	return got
