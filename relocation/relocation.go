@@ -10,7 +10,9 @@ import (
 
 // A Transport carries messages, each as it was written and in order, over one
 // connection. One goroutine reads and one writes at a time; Close may be
-// called at any time, more than once, and ends both.
+// called at any time, more than once, and ends both. One that bounds what it
+// reads has a method SetReadLimit(n int64), by which it is told how many bytes
+// a message can have.
 type Transport interface {
 	// Read returns the next message. The slice is the caller's until the next
 	// Read. An error is final.

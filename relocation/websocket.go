@@ -85,7 +85,6 @@ func (s *webSocketServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t := newWebSocket(conn, upgrade.conn, false)
-	limitReads(t, s.hub.opts.MaxMessage)
 	defer t.Close(CloseRetry, "") //nolint:errcheck // always nil
 	if err := s.serve(context.WithoutCancel(r.Context()), t, p); err != nil {
 		s.hub.opts.Logger.Debug("relocation: a WebSocket has ended", "error", err)
