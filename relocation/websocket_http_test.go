@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-transparency/transparency"
 )
@@ -146,6 +148,13 @@ func TestWebSocketDialFails(t *testing.T) {
 	closed.Close()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
+	l, err := net.Listen("tcp", "127.0.0.1:0") // and nobody accepts
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // it was only listened to
+	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
 	var none *WebSocketDialer
 	for _, tt := range []struct {
 		name string
@@ -159,6 +168,8 @@ func TestWebSocketDialFails(t *testing.T) {
 		{"scheme", t.Context(), none, "ftp://secret@host/secret?secret", transparency.ErrInvalid},
 		{"nobody listens", t.Context(), none, "ws://secret:secret@" + host + "/secret?secret", transparency.ErrUnavailable},
 		{"ended", ended, none, "ws://secret:secret@" + host + "/secret?secret", context.Canceled},
+		{"nobody answers", short, none, "ws://" + l.Addr().String(), context.DeadlineExceeded},
+		{"nobody answered", short, none, "ws://" + l.Addr().String(), transparency.ErrUnavailable},
 		{"header", t.Context(), &WebSocketDialer{Header: func(context.Context) (http.Header, error) {
 			return nil, errors.New("no token")
 		}}, "ws://" + host, transparency.ErrUnavailable},

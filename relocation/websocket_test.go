@@ -156,6 +156,42 @@ func TestWebSocketCloseSaysWhy(t *testing.T) {
 	}
 }
 
+// Over TLS, where a server that could speak HTTP/2 is asked not to.
+func TestWebSocketTLS(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		handler := make(chan Transport, 1)
+		hub := NewHub(NewMemoryStore(nil), func(context.Context, *Session, Message) error { return nil }, nil)
+		defer hub.Close() //nolint:errcheck // always nil
+		serving := hub.WebSocket(nil).(*webSocketServer)
+		over := make(chan struct{})
+		serving.serve = func(_ context.Context, tr Transport, _ Principal) error {
+			handler <- tr
+			<-over
+			return nil
+		}
+		s := httptest.NewUnstartedServer(serving)
+		s.EnableHTTP2 = http2
+		s.StartTLS()
+		client, err := (&WebSocketDialer{HTTPClient: s.Client()}).Dial(t.Context(), "wss"+strings.TrimPrefix(s.URL, "https"))
+		if err != nil {
+			t.Fatalf("Dial error = %v", err)
+		}
+		server := testkit.Receive(t, "the server's end", handler)
+		for _, ends := range [][2]Transport{{client, server}, {server, client}} {
+			mustWrite(t, ends[0], []byte("hello"))
+			wantRead(t, ends[1], []byte("hello"))
+		}
+		_ = server.Close(CloseRestart, "moving")
+		_, err = client.Read(t.Context())
+		if peer, ok := errors.AsType[*CloseError](err); !ok || peer.Code != CloseRestart {
+			t.Errorf("Read error = %v, want a CloseError 1012", err)
+		}
+		_ = client.Close(CloseNormal, "")
+		close(over)
+		s.Close()
+	}
+}
+
 // What was written before Close arrives, although the peer wrote more than was
 // read: a socket closed with something unread resets the connection.
 func TestWebSocketCloseLosesNothing(t *testing.T) {
