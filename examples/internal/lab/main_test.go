@@ -35,6 +35,16 @@ func program(ctx context.Context, env *lab.Env) error {
 		os.Exit(7)
 	case "wait":
 		return wait(ctx, env, "child")
+	case "beside": // says two lines, and one more when it is asked to end
+		fmt.Fprintf(env.Out, "%v\nsecond\n", env.Args[1:])
+		<-ctx.Done()
+		fmt.Fprintln(env.Out, "asked")
+	case "secret":
+		secret, err := env.Secret(ctx)
+		if err == nil {
+			fmt.Fprintf(env.Out, "%x\n", secret)
+		}
+		return err
 	case "stubborn": // does not listen to its context
 		fmt.Fprintln(env.Out, "stubborn", os.Getpid())
 		time.Sleep(time.Minute)

@@ -49,30 +49,49 @@ func (e *Env) Output(ctx context.Context, args string) (string, error) {
 }
 
 func (e *Env) process(ctx context.Context, out io.Writer, line string) error {
-	exe, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("cannot find this program's file: %w", err)
-	}
-	cmd := exec.CommandContext(ctx, exe, strings.Fields(line)...) //nolint:gosec // this program again
-	cmd.Env, err = e.childEnv()
+	c, err := e.child(ctx, out, line)
 	if err != nil {
 		return err
 	}
-	whole := &lines{w: out}
-	stderr := &bounded{}
-	cmd.Stdout, cmd.Stderr = whole, stderr
+	return c.ended(ctx, c.cmd.Run())
+}
+
+// A child is this program again, with other arguments.
+type child struct {
+	cmd    *exec.Cmd
+	line   string // the arguments
+	out    *lines
+	stderr *bounded
+}
+
+// child returns a process that is still to be started. It ends with ctx.
+func (e *Env) child(ctx context.Context, out io.Writer, line string) (*child, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("cannot find this program's file: %w", err)
+	}
+	c := &child{line: line, out: &lines{w: out}, stderr: &bounded{}}
+	c.cmd = exec.CommandContext(ctx, exe, strings.Fields(line)...) //nolint:gosec // this program again
+	c.cmd.Env, err = e.childEnv()
+	if err != nil {
+		return nil, err
+	}
+	c.cmd.Stdout, c.cmd.Stderr = c.out, c.stderr
 
 	// A child ends when its standard input does. That asks it to end on every
 	// system, and happens by itself when this process dies, in whatever way.
-	stdin, err := cmd.StdinPipe()
+	stdin, err := c.cmd.StdinPipe()
 	if err != nil {
-		return fmt.Errorf("cannot start process %q: %w", line, err)
+		return nil, fmt.Errorf("cannot start process %q: %w", line, err)
 	}
-	cmd.Cancel = stdin.Close
-	cmd.WaitDelay = 2 * patience // then it is killed
+	c.cmd.Cancel = stdin.Close
+	c.cmd.WaitDelay = 2 * patience // then it is killed
+	return c, nil
+}
 
-	err = cmd.Run()
-	whole.flush()
+// ended says why a child ended, of whose run err is the result.
+func (c *child) ended(ctx context.Context, err error) error {
+	c.out.flush()
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
@@ -82,12 +101,12 @@ func (e *Env) process(ctx context.Context, out io.Writer, line string) error {
 	case errors.As(err, &exit) && exit.ExitCode() == exitInterrupted:
 		return errInterrupted
 	}
-	if text := strings.TrimSpace(stderr.buf.String()); text != "" {
+	if text := strings.TrimSpace(c.stderr.buf.String()); text != "" {
 		// The child has said it already, in one line.
-		name := strings.TrimSuffix(filepath.Base(exe), ".exe")
+		name := strings.TrimSuffix(filepath.Base(c.cmd.Path), ".exe")
 		return errors.New(strings.TrimPrefix(text, name+": "))
 	}
-	return fmt.Errorf("process %q: %w", line, err)
+	return fmt.Errorf("process %q: %w", c.line, err)
 }
 
 func (e *Env) childEnv() ([]string, error) {
