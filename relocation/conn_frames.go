@@ -268,8 +268,10 @@ func (c *Conn) broken(l *link, err error) {
 // lose drops a transport, and looks for another. Requires c.mu.
 func (c *Conn) lose(l *link, err error) { c.loseWith(l, CloseNormal, err) }
 
+// loseWith leaves a transport after FIN to the mover, which is about to drop
+// it: that it ends then is as planned.
 func (c *Conn) loseWith(l *link, code CloseCode, err error) {
-	if c.link != l {
+	if c.link != l || l.fin {
 		return
 	}
 	if c.closing && !l.bye {

@@ -72,6 +72,22 @@ func TestConnNoticesSilence(t *testing.T) {
 	}
 }
 
+// RL-05: the bound holds after any answer, also when it may take long.
+func TestConnNoticesSilenceAfterAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, "a")
+		f.terms.Ping, f.terms.Silence = 5*time.Second, time.Minute
+		c := f.dial(nil, "a")
+		time.Sleep(5*time.Second + time.Millisecond) // just after an answer
+		f.net.Freeze("a", BothWays)
+		start := time.Now()
+		fakeState(t, c, Reconnecting)
+		if d := time.Since(start); d > 65*time.Second+10*time.Millisecond {
+			t.Errorf("noticed after %v, want 65s at most", d)
+		}
+	})
+}
+
 // RL-07: a server whose session loop is stuck, while its transport lives, is
 // left.
 func TestConnLeavesStuckServer(t *testing.T) {

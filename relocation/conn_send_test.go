@@ -276,6 +276,16 @@ func TestConnAcknowledges(t *testing.T) {
 		acked(0, 33)
 		c.Ack(m)
 		acked(0, 42)
+		// 64 KiB.
+		for range 3 {
+			f.peer("a").send(string(make([]byte, 30<<10)))
+		}
+		for range 3 {
+			receive(t, c, string(make([]byte, 30<<10)))
+		}
+		acked(0, 42)
+		c.Ack(Message{Seq: 45})
+		acked(0, 45)
 	})
 }
 
