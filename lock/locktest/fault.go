@@ -132,15 +132,20 @@ var faultChecks = []check{
 		ttl := 10 * r.ttl
 		_, err := r.locker(d).Mutex(key, &lock.MutexOptions{TTL: ttl}).Lock(ctx)
 		r.wantErr("Lock", err, context.DeadlineExceeded, transparency.ErrUncertain)
-		if g := <-late; g.Fence == 0 {
-			r.Errorf("the late attempt was not granted; the check shows nothing")
+		select {
+		case g := <-late:
+			if g.Fence == 0 {
+				r.Errorf("the late attempt was not granted; the check shows nothing")
+			}
+		case <-time.After(2 * r.ttl):
+			r.Fatalf("the driver was not asked in time; the check shows nothing")
 		}
 		r.free(ttl / 2)
 	}},
 	{name: "LK-4 a grant that comes after Close", fn: func(r *run) {
 		d := &faulty{Driver: r.connect()}
 		l := r.locker(d)
-		closed := make(chan error)
+		closed := make(chan error, 1)
 		d.acquire = func(ctx context.Context, c lock.Claim, queue bool) (lock.Grant, error) {
 			g, err := d.Driver.Acquire(ctx, c, queue)
 			if c.Key != key {
@@ -374,7 +379,7 @@ var faultChecks = []check{
 		}
 		holder := r.lock(r.locker(r.connect()).Mutex(key, nil))
 		l := r.locker(d)
-		got := make(chan error)
+		got := make(chan error, 1)
 		go func() {
 			lease, err := l.Mutex(key, nil).Lock(r.Context())
 			if err == nil {
@@ -409,7 +414,7 @@ var faultChecks = []check{
 		}
 		holder := r.lock(r.locker(r.connect()).Mutex(key, nil))
 		l := r.locker(d)
-		got := make(chan error)
+		got := make(chan error, 1)
 		go func() {
 			_, err := l.Mutex(key, nil).Lock(r.Context())
 			got <- err

@@ -57,7 +57,7 @@ var holderChecks = []check{
 			r.heldBy("TryAcquire ("+name+")", err, "a/1")
 		}
 		ctx, cancel := context.WithCancel(r.Context())
-		errs := make(chan error)
+		errs := make(chan error, 3)
 		for i := range 3 { // one contends, the others stand behind it
 			go func() {
 				_, err := b.Mutex(key, nil).Lock(ctx)
@@ -133,8 +133,7 @@ var holderChecks = []check{
 	{name: "an operator breaks a lock", fn: func(r *run) {
 		a, b, operator := r.locker(r.connect()), r.locker(r.connect()), r.locker(r.connect())
 		lease := r.lock(a.Mutex(key, nil))
-		got := make(chan *lock.Lease)
-		go func() { got <- r.lock(b.Mutex(key, nil)) }()
+		got := r.lockLater(b.Mutex(key, nil))
 		r.eventually("a waiter", time.Second, func() bool { return b.Stats().Waiting == 1 })
 		time.Sleep(20 * time.Millisecond)
 		start := time.Now()
@@ -142,7 +141,7 @@ var holderChecks = []check{
 		if err != nil {
 			r.Fatalf("Break error = %v", err)
 		}
-		next := <-got
+		next := r.await(got)
 		if took := time.Since(start); took > r.slack() {
 			r.Errorf("the next had it %v after Break", took)
 		}

@@ -166,7 +166,7 @@ var leaseChecks = []check{
 		l := r.locker(r.connect())
 		leave := map[string]func(){"panic": func() { panic("mine") }, "Goexit": runtime.Goexit}
 		for name, leave := range leave {
-			done := make(chan any)
+			done := make(chan any, 1)
 			go func() {
 				var recovered any
 				defer func() { done <- recovered }()
@@ -221,7 +221,7 @@ var leaseChecks = []check{
 		d := r.connect()
 		l := r.locker(d)
 		lease := r.lock(l.Mutex(key, nil))
-		waiting := make(chan error)
+		waiting := make(chan error, 1)
 		go func() {
 			_, err := l.Mutex(key, nil).Lock(r.Context())
 			waiting <- err
@@ -246,7 +246,7 @@ var leaseChecks = []check{
 	{name: "Close of a Locker that waits for another process", fn: func(r *run) {
 		lease := r.lock(r.locker(r.connect()).Mutex(key, nil))
 		l := r.locker(r.connect())
-		waiting := make(chan error)
+		waiting := make(chan error, 1)
 		go func() {
 			_, err := l.Mutex(key, nil).Lock(r.Context())
 			waiting <- err

@@ -156,6 +156,29 @@ func (r *run) lock(m lock.Mutex) *lock.Lease {
 	return lease
 }
 
+// lockLater waits for a lock beside the check, and sends the lease, or nil when
+// that failed and was reported: whoever receives is not kept waiting.
+func (r *run) lockLater(m lock.Mutex) <-chan *lock.Lease {
+	got := make(chan *lock.Lease, 1)
+	go func() {
+		lease, err := m.Lock(r.Context())
+		if err != nil {
+			r.Errorf("Lock error = %v", err)
+		}
+		got <- lease
+	}()
+	return got
+}
+
+func (r *run) await(got <-chan *lock.Lease) *lock.Lease {
+	r.Helper()
+	lease := <-got
+	if lease == nil {
+		r.Fatalf("there is no lease to go on with")
+	}
+	return lease
+}
+
 func (r *run) unlock(lease *lock.Lease) {
 	r.Helper()
 	if err := lease.Unlock(r.Context()); err != nil {

@@ -15,7 +15,7 @@ import (
 
 const (
 	// maxTries is how often a check is tried that fails on a busy machine.
-	maxTries = 4
+	maxTries = 6
 	// tooLate is how late a timer fires on a machine that is too busy.
 	tooLate = 10 * time.Millisecond
 )

@@ -271,7 +271,10 @@ var semaphoreChecks = []check{
 			if n := asked.Add(1); n == permits {
 				close(together)
 			} else if n < permits {
-				<-together
+				select {
+				case <-together:
+				case <-ctx.Done():
+				}
 			}
 			return d.Driver.Acquire(ctx, c, queue)
 		}

@@ -47,14 +47,17 @@ var unlockChecks = []check{
 		overtaken := make(chan struct{})
 		d.release = func(ctx context.Context, c lock.Claim) (bool, error) {
 			if asked.Add(1) == 1 {
-				<-overtaken
+				select {
+				case <-overtaken:
+				case <-ctx.Done():
+				}
 			} else {
 				defer close(overtaken)
 			}
 			return d.Driver.Release(ctx, c)
 		}
 		lease := r.lock(r.locker(d).Mutex(key, nil))
-		first := make(chan error)
+		first := make(chan error, 1)
 		go func() { first <- lease.Unlock(r.Context()) }()
 		r.eventually("the first release", time.Second, func() bool { return asked.Load() == 1 })
 		r.unlock(lease)

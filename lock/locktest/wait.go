@@ -39,13 +39,12 @@ var waitChecks = []check{
 		a, b := r.locker(r.connect()), r.locker(r.connect())
 		for range 3 {
 			lease := r.lock(a.Mutex(key, nil))
-			got := make(chan *lock.Lease)
-			go func() { got <- r.lock(b.Mutex(key, nil)) }()
+			got := r.lockLater(b.Mutex(key, nil))
 			r.eventually("a waiter", time.Second, func() bool { return b.Stats().Waiting == 1 })
 			time.Sleep(20 * time.Millisecond)
 			start := time.Now()
 			r.unlock(lease)
-			next := <-got
+			next := r.await(got)
 			if took := time.Since(start); took > r.slack() {
 				r.Errorf("handed over in %v", took)
 			}
@@ -63,13 +62,12 @@ var waitChecks = []check{
 		r.Cleanup(open)
 		holder := r.lock(r.locker(r.connect()).Mutex(key, nil))
 		l := r.locker(d)
-		got := make(chan *lock.Lease)
-		go func() { got <- r.lock(l.Mutex(key, nil)) }()
+		got := r.lockLater(l.Mutex(key, nil))
 		r.eventually("a waiter", time.Second, func() bool { return l.Stats().Waiting == 1 })
 		r.unlock(holder)
 		start := time.Now()
 		open()
-		lease := <-got
+		lease := r.await(got)
 		if took := time.Since(start); took > r.slack() {
 			r.Errorf("granted %v after it could hear", took)
 		}
@@ -118,12 +116,11 @@ var waitChecks = []check{
 		}
 		holder := r.lock(r.locker(r.connect()).Mutex(key, nil))
 		l := r.locker(d)
-		got := make(chan *lock.Lease)
-		go func() { got <- r.lock(l.Mutex(key, nil)) }()
+		got := r.lockLater(l.Mutex(key, nil))
 		r.eventually("a waiter", time.Second, func() bool { return l.Stats().Waiting == 1 })
 		r.unlock(holder)
 		start := time.Now()
-		lease := <-got
+		lease := r.await(got)
 		if took := time.Since(start); took > time.Second+r.slack() {
 			r.Errorf("granted after %v, want the second of a poll", took)
 		}
