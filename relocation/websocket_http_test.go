@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-transparency/transparency"
+	"github.com/go-transparency/transparency/internal/testkit"
 )
 
 // The status that a server answers with decides on what a client concludes.
@@ -185,4 +186,44 @@ func TestWebSocketDialFails(t *testing.T) {
 			t.Errorf("%s: the error %q has more than the host", tt.name, err)
 		}
 	}
+}
+
+// An HTTP client that shows nothing of its connection.
+func TestWebSocketOverAnotherTransport(t *testing.T) {
+	addr := webSocketServing(t, nil, func(ctx context.Context, tr Transport, _ Principal) error {
+		for {
+			p, err := tr.Read(ctx)
+			if err != nil {
+				return err
+			}
+			if err := tr.Write(ctx, p); err != nil {
+				return err
+			}
+		}
+	})
+	d := &WebSocketDialer{HTTPClient: &http.Client{Transport: untraced{}}}
+	tr, err := d.Dial(t.Context(), addr)
+	if err != nil {
+		t.Fatalf("Dial error = %v", err)
+	}
+	if tr.(*webSocket).raw != nil {
+		t.Fatal("the connection is known")
+	}
+	mustWrite(t, tr, []byte("hello"))
+	wantRead(t, tr, []byte("hello"))
+	ended := make(chan error, 1)
+	go func() {
+		_, err := tr.Read(t.Context())
+		ended <- err
+	}()
+	_ = tr.Close(CloseNormal, "")
+	if err := testkit.Receive(t, "the end of Read", ended); !errors.Is(err, transparency.ErrUnavailable) {
+		t.Errorf("Read error = %v, want ErrUnavailable", err)
+	}
+}
+
+type untraced struct{}
+
+func (untraced) RoundTrip(r *http.Request) (*http.Response, error) {
+	return http.DefaultTransport.RoundTrip(r.Clone(context.Background()))
 }

@@ -50,12 +50,12 @@ func limitReads(t Transport, maxMessage int) {
 // between two messages, by a goroutine that lives little more than a second.
 type webSocket struct {
 	conn   *websocket.Conn
-	raw    net.Conn // under conn; nil where the HTTP client does not show it
+	raw    net.Conn // under conn; nil where the HTTP client does not show its own
 	client bool     // which masks what it writes
 
 	reading, writing sync.Mutex // held by a Read, by a Write, and by the end
 	in, out          watch
-	buf              []byte // of the last message read
+	buf              *[]byte // of the last message read; from batches
 
 	closing sync.Once
 	closed  chan struct{}
@@ -81,9 +81,10 @@ func (t *webSocket) Read(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cap(t.buf) > 2*batchSize { // a large message is not to stay
-		t.buf = nil
+	if t.buf != nil && cap(*t.buf) <= 2*batchSize {
+		batches.Put(t.buf) // who waits holds none
 	}
+	t.buf = nil
 	kind, r, err := t.conn.Reader(inner)
 	switch {
 	case err != nil:
@@ -91,9 +92,13 @@ func (t *webSocket) Read(ctx context.Context) ([]byte, error) {
 		err = errTextMessage
 		_ = t.Close(CloseProtocol, "a text message")
 	default:
-		t.buf, err = readAll(t.buf[:0], r)
+		t.buf = batches.Get().(*[]byte)
+		*t.buf, err = readAll((*t.buf)[:0], r)
 	}
-	return t.buf, t.in.end(t.failure(ctx, err))
+	if err := t.in.end(t.failure(ctx, err)); err != nil {
+		return nil, err
+	}
+	return *t.buf, nil
 }
 
 var errTextMessage = fmt.Errorf("%w: a text message", ErrProtocol)
@@ -134,7 +139,7 @@ func (t *webSocket) Close(code CloseCode, reason string) error {
 		t.out.close(time.Now().Add(writeGrace))
 		reason = strings.ToValidUTF8(reason[:min(len(reason), 123)], "") // as much as a frame holds
 		if t.raw == nil {
-			go t.conn.Close(websocket.StatusCode(code), reason) //nolint:errcheck // nobody waits for it
+			_ = t.conn.CloseNow() // without a word, for that could take long
 			return
 		}
 		go t.finish(code, reason)
