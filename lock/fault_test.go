@@ -98,6 +98,20 @@ func TestFaultLateReply(t *testing.T) {
 // LK-5: a reply later than the TTL is no lease.
 func TestFaultReplyLaterThanTTL(t *testing.T) {
 	t.Parallel()
+	var err error
+	for range 4 {
+		// On a machine that is busy elsewhere the second reply can be late too.
+		if err = lateReply(t); !transparency.Retryable(err) {
+			break
+		}
+	}
+	if err != nil {
+		t.Errorf("Lock error = %v", err)
+	}
+}
+
+// lateReply has a reply come after the TTL, and returns the error of Lock.
+func lateReply(t *testing.T) error {
 	s := redistest.StartServer(t)
 	proxy := faultnet.New(t, s.Addr())
 	l := newLocker(t, newClient(t, s.Options(), proxy.Addr()), lock.Options{Timeout: 10 * time.Second})
@@ -109,7 +123,7 @@ func TestFaultReplyLaterThanTTL(t *testing.T) {
 	const ttl = 1500 * time.Millisecond
 	lease, err := l.Mutex("k", &lock.MutexOptions{TTL: ttl}).Lock(t.Context())
 	if err != nil {
-		t.Fatalf("Lock error = %v", err)
+		return err
 	}
 	if time.Since(began) < ttl {
 		t.Fatalf("the reply was not late")
@@ -121,6 +135,7 @@ func TestFaultReplyLaterThanTTL(t *testing.T) {
 		t.Errorf("%d attempts, want 3: the first was too old to return", n)
 	}
 	mustUnlock(t, lease)
+	return nil
 }
 
 // LK-7: the release is executed and its reply lost.
