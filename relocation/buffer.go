@@ -20,11 +20,11 @@ type outMessage struct {
 // ringKept is how much of an empty ring is kept.
 const ringKept = 64
 
-func (b *outbox) count() int { return int(b.last - b.acked) }
+func (b *outbox) count() int { return int(b.last - b.acked) } //nolint:gosec // as many as are in memory
 
 // at returns the message seq, which is there.
 func (b *outbox) at(seq uint64) *outMessage {
-	return &b.ring[(b.head+int(seq-b.acked-1))&(len(b.ring)-1)]
+	return &b.ring[(b.head+int(seq-b.acked-1))&(len(b.ring)-1)] //nolint:gosec // less than count
 }
 
 // add appends a message, and keeps data.

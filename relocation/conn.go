@@ -191,7 +191,7 @@ func (c *Conn) refusal(size int) error {
 		return c.err
 	case c.closing:
 		return ErrClosed
-	case uint64(size) > c.peerMax:
+	case uint64(size) > c.peerMax: //nolint:gosec // a length
 		return fmt.Errorf("%w: %d bytes, and the server takes %d", ErrTooLarge, size, c.peerMax)
 	case c.out.last == maxSeq:
 		return ErrSequenceExhausted
@@ -250,7 +250,7 @@ func (c *Conn) await(ctx context.Context, w *ackWait) error {
 
 // unconfirmed requires c.mu.
 func (c *Conn) unconfirmed(seq uint64, err error) error {
-	return &UnconfirmedError{Seq: seq, Unacked: int(seq - c.out.acked), Err: err}
+	return &UnconfirmedError{Seq: seq, Unacked: int(seq - c.out.acked), Err: err} //nolint:gosec // at most count
 }
 
 // Receive returns the next message, and acknowledges the one before. The end

@@ -108,12 +108,12 @@ func TestConnLeavesStuckServer(t *testing.T) {
 func TestConnHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, "a")
-		count, pings := 0, func() (n int) { return }
+		count := 0
 		f.frame = func(_ *fakePeer, k kind, _ []byte) bool {
 			count += int(number(k == kindPing))
 			return false
 		}
-		pings = func() (n int) {
+		pings := func() (n int) {
 			synctest.Wait()
 			f.with(func() { n, count = count, 0 })
 			return n

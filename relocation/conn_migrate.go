@@ -281,7 +281,7 @@ func (c *Conn) missed(p *plan, addr string, err error) (time.Duration, bool) {
 		switch {
 		case w.ctx.Err() != nil:
 			err = w.ctx.Err() // rather than what it made of the dial
-		case m.lastErr != nil && m.lastErr != err:
+		case m.lastErr != nil && !errors.Is(err, m.lastErr):
 			err = fmt.Errorf("%w: %w", err, m.lastErr)
 		}
 		c.grant(err)

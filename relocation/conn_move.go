@@ -179,7 +179,10 @@ func (c *Conn) nextAddr() (string, error) {
 	defer c.unlock()
 	m := &c.mover
 	if empty {
-		slices.SortStableFunc(pool, func(a, b string) int { return int(number(m.shuns(a))) - int(number(m.shuns(b))) })
+		later := slices.Clone(pool)
+		pool = slices.DeleteFunc(pool, m.shuns)
+		later = slices.DeleteFunc(later, func(addr string) bool { return !m.shuns(addr) })
+		pool = append(pool, later...)
 		m.pool = pool
 	}
 	addr := m.pool[0]

@@ -152,7 +152,7 @@ func (c *Conn) opening(credentials []byte) ([]byte, kind, error) {
 	}
 	o := opening{
 		MinVersion: version, MaxVersion: version,
-		MaxMessage: uint64(c.opts.MaxMessage), Window: uint64(c.opts.Window),
+		MaxMessage: uint64(c.opts.MaxMessage), Window: uint64(c.opts.Window), //nolint:gosec // positive
 		Credentials: credentials,
 	}
 	if c.token == nil {

@@ -169,7 +169,7 @@ func (h *networkHost) connect(waited bool) (*networkEnd, <-chan struct{}, time.D
 	h.pairs[p] = struct{}{}
 	l := h.listener
 	l.running.Go(func() {
-		defer p.server.Close(CloseNormal, "")
+		defer func() { _ = p.server.Close(CloseNormal, "") }()
 		l.accept(l.ctx, &p.server)
 	})
 	return &p.client, nil, 0
