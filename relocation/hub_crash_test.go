@@ -222,3 +222,34 @@ func TestLossIsNoDoubt(t *testing.T) {
 		r.wantHandled("a:1:1", "a:2:2", "a:3:3", "b:4:4", "b:5:5")
 	})
 }
+
+// A doubt ends when all is committed that may have been handled before: what
+// follows is not marked, however it comes again.
+func TestDoubtEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newHubRig(t)
+		r.start("a", nil)
+		r.start("b", nil)
+		r.handle = func(_ context.Context, hub string, _ *Session, m Message) error {
+			if hub == "b" && m.Seq >= 3 {
+				time.Sleep(200 * time.Millisecond)
+			}
+			return nil
+		}
+		c := r.hello("a")
+		c.send(1)
+		c.awaitAck(1)
+		r.links["a"].set(func() { r.links["a"].down = true })
+		c.send(2)
+		synctest.Wait()
+		r.kill("a")
+		c = c.resume("b", 1, 0, 1)
+		c.send(4)
+		time.Sleep(100 * time.Millisecond)
+		r.net.Cut("b")
+		c = c.resume("b", 2, 0, 1)
+		c.send(4)
+		c.awaitAck(4)
+		r.wantHandled("a:1:1", "a:2:2", "b:2:2!", "b:3:3", "b:4:4")
+	})
+}

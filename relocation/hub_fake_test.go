@@ -125,6 +125,8 @@ type storeLink struct {
 	lateCommit func(Update) error
 	append     func(Batch) error
 	lateAppend func(Batch) error
+	lateAttach func(Claim)
+	lateRenew  func([]Renewal)
 }
 
 func (l *storeLink) set(change func()) {
@@ -163,7 +165,14 @@ func (l *storeLink) Attach(ctx context.Context, id string, claim Claim) (Snapsho
 	if err := l.gate(ctx); err != nil {
 		return Snapshot{}, err
 	}
-	return l.Store.Attach(ctx, id, claim)
+	s, err := l.Store.Attach(ctx, id, claim)
+	l.mu.Lock()
+	after := l.lateAttach
+	l.mu.Unlock()
+	if after != nil && err == nil {
+		after(claim)
+	}
+	return s, err
 }
 
 func (l *storeLink) Commit(ctx context.Context, lease Lease, u Update) (Progress, error) {
@@ -195,7 +204,14 @@ func (l *storeLink) Renew(ctx context.Context, leases []Lease) []Renewal {
 		}
 		return results
 	}
-	return l.Store.Renew(ctx, leases)
+	results := l.Store.Renew(ctx, leases)
+	l.mu.Lock()
+	after := l.lateRenew
+	l.mu.Unlock()
+	if after != nil {
+		after(results)
+	}
+	return results
 }
 
 func (l *storeLink) Append(ctx context.Context, id string, batch Batch) (uint64, error) {

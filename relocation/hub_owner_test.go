@@ -3,6 +3,7 @@ package relocation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -235,33 +236,172 @@ func TestBadClaimsDisturbNobody(t *testing.T) {
 }
 
 // An owner that is asked to yield gives nothing more to the handler, lets the
-// one that runs end, commits, and releases.
+// one that runs end, commits, and releases; by another hub and by its own.
 func TestYield(t *testing.T) {
+	for _, hub := range []string{"a", "b"} {
+		t.Run("to "+hub, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newHubRig(t)
+				r.start("a", nil)
+				r.start("b", nil)
+				slow := true
+				r.handle = func(_ context.Context, _ string, s *Session, m Message) error {
+					if slow {
+						time.Sleep(300 * time.Millisecond)
+					}
+					return s.Reply(m.Data)
+				}
+				c := r.hello("a")
+				c.send(3)
+				time.Sleep(100 * time.Millisecond)
+				start := time.Now()
+				next := c.resume(hub, 1, 0, 0)
+				if took := time.Since(start); took != 200*time.Millisecond {
+					t.Errorf("the owner yielded after %v, want 200ms, when the handler had ended", took)
+				}
+				if next.said.In != 1 {
+					t.Errorf("RESUMED says %d, want 1", next.said.In)
+				}
+				next.send(3)
+				next.wantData("1:1", "2:2", "3:3")
+				r.wantHandled("a:1:1", hub+":2:2", hub+":3:3")
+			})
+		})
+	}
+}
+
+// One that does not finish within the grace loses the session at once, also to
+// its own hub.
+func TestGraceOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newHubRig(t)
+		a := r.start("a", nil)
+		causes := make(chan error, 1)
+		r.handle = func(ctx context.Context, _ string, s *Session, m Message) error {
+			if s.Generation() == 1 {
+				<-ctx.Done()
+				causes <- context.Cause(ctx)
+			}
+			return nil
+		}
+		c := r.hello("a")
+		c.send(1)
+		synctest.Wait()
+		start := time.Now()
+		next := c.resume("a", 1, 0, 0)
+		if took := time.Since(start); took != DefaultHandoffGrace {
+			t.Errorf("taking the session took %v, want the grace of %v", took, DefaultHandoffGrace)
+		}
+		if cause := <-causes; !errors.Is(cause, ErrFenced) || time.Since(start) != DefaultHandoffGrace {
+			t.Errorf("the handler's context ended with %v after %v, want ErrFenced at once", cause, time.Since(start))
+		}
+		next.send(1)
+		next.awaitAck(1)
+		r.wantHandled("a:1:1", "a:1:1!")
+		if s := a.Stats(); s.Fenced != 1 {
+			t.Errorf("stats %+v, want one fenced", s)
+		}
+	})
+}
+
+// Of two openings under way the later attempt has the session, in whatever
+// order the hub hears of them.
+func TestOpeningsMeet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHubRig(t)
 		r.start("a", nil)
-		r.start("b", nil)
-		r.handle = func(_ context.Context, hub string, s *Session, m Message) error {
-			if hub == "a" {
-				time.Sleep(300 * time.Millisecond)
-			}
-			return s.Reply(m.Data)
-		}
 		c := r.hello("a")
-		c.send(3)
-		time.Sleep(100 * time.Millisecond)
-		start := time.Now()
-		next := c.resume("b", 1, 0, 0)
-		if took := time.Since(start); took != 200*time.Millisecond {
-			t.Errorf("the owner yielded after %v, want 200ms, when the handler had ended", took)
+		r.net.Cut("a")
+		synctest.Wait()
+		held := make(chan struct{})
+		r.links["a"].set(func() {
+			r.links["a"].lateAttach = func(claim Claim) {
+				if claim.Attempt == 1 {
+					<-held
+				}
+			}
+		})
+		early := r.dial("a")
+		early.write(appendOpening(nil, c.resumption(1, 0, 0)))
+		synctest.Wait()
+		late := c.resume("a", 2, 0, 0)
+		close(held)
+		if rej := early.rejected(); rej.Code != rejectSuperseded {
+			t.Errorf("the earlier attempt gets %+v, want superseded", rej)
 		}
-		if next.said.In != 1 {
-			t.Errorf("RESUMED says %d, want 1", next.said.In)
-		}
-		next.send(3)
-		next.wantData("1:1", "2:2", "3:3")
-		r.wantHandled("a:1:1", "b:2:2", "b:3:3")
+		late.send(1)
+		late.awaitAck(1)
 	})
+}
+
+// An opening that is under way when Drain begins is sent elsewhere, and leaves
+// nothing behind.
+func TestOpeningMeetsDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newHubRig(t)
+		a := r.start("a", nil)
+		r.start("b", nil)
+		c := r.hello("b")
+		r.net.Cut("b")
+		synctest.Wait()
+		held := make(chan struct{})
+		r.links["a"].set(func() { r.links["a"].lateAttach = func(Claim) { <-held } })
+		early := r.dial("a")
+		early.write(appendOpening(nil, c.resumption(1, 0, 0)))
+		synctest.Wait()
+		if err := a.Drain(t.Context(), &DrainOptions{Targets: []string{"b"}}); err != nil {
+			t.Errorf("Drain error = %v", err)
+		}
+		close(held)
+		if rej := early.rejected(); rej.Code != rejectMoved || len(rej.Locations) != 1 {
+			t.Errorf("the opening gets %+v, want moved to b", rej)
+		}
+		start := time.Now()
+		next := c.resume("b", 2, 0, 0)
+		if took := time.Since(start); took > 0 {
+			t.Errorf("resuming took %v, want no wait for a", took)
+		}
+		next.again = 1
+		next.send(1)
+		next.awaitAck(1)
+		r.wantHandled("b:1:1")
+	})
+}
+
+// RL-19: nothing is handed to the handler from the moment when the lease is not
+// sure, whoever looks first.
+func TestLeaseEndsBetweenLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newHubRig(t)
+		a := r.start("a", nil)
+		c := r.hello("a")
+		time.Sleep(123 * time.Millisecond)
+		c.send(1)
+		c.awaitAck(1) // renews, at a time of its own
+		r.links["a"].set(func() { r.links["a"].down = true })
+		s := a.session(c.session())
+		s.mu.Lock()
+		valid := s.valid
+		s.mu.Unlock()
+		time.Sleep(time.Until(valid))
+		c.send(2)
+		c.wantClosed(CloseRetry)
+		r.wantHandled("a:1:1")
+	})
+}
+
+// A lease is over when either clock says so.
+func TestLeaseByBothClocks(t *testing.T) {
+	now := time.Now()
+	until := now.Add(time.Second)
+	for _, test := range []struct {
+		mono, wall time.Duration
+		want       bool
+	}{{0, 0, true}, {time.Second, 0, false}, {0, time.Hour, false}, {0, -time.Hour, true}} {
+		if got := lasts(until, now.Add(test.mono), now.Add(test.wall).Round(0)); got != test.want {
+			t.Errorf("after %v, and %v by the clock on the wall: lasts = %v, want %v", test.mono, test.wall, got, test.want)
+		}
+	}
 }
 
 // A Yield that comes late ends no newer session.
@@ -341,6 +481,63 @@ func TestStoreWentBack(t *testing.T) {
 			t.Errorf("Serve error = %v, want ErrStateRegressed", err)
 		}
 	})
+}
+
+// A store that went back shows in what a renewal says, and it is told what was
+// sent, to see it by itself.
+func TestStoreWentBackQuietly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newHubRig(t)
+		a := r.start("a", nil)
+		c := r.hello("a")
+		var updates []Update
+		r.links["a"].set(func() {
+			r.links["a"].commit = func(u Update) error {
+				updates = append(updates, u)
+				return nil
+			}
+		})
+		c.sendFrom(a, "one", "two")
+		c.wantData("1:one", "2:two")
+		kept, err := r.store.Read(t.Context(), c.session(), 1, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.send(1)
+		c.awaitAck(1)
+		if sent := updates[len(updates)-1].Sent; sent.Seq != 2 || sent.Batch != kept[0].Batch {
+			t.Errorf("the store was told that %+v was sent, want 2 of its batch", sent)
+		}
+		r.links["a"].set(func() {
+			r.links["a"].lateRenew = func(all []Renewal) { all[0].Progress.Out = 1 }
+		})
+		k, body := c.frame()
+		if said, _ := parseClosing(body); k != kindClose || said.Code != closeRegressed {
+			t.Errorf("got frame 0x%02x %+v, want CLOSE, regressed", byte(k), said)
+		}
+	})
+}
+
+// What guards the handler's effect may know before the store that another owns
+// the session, that the message had its effect, or that something is missing.
+func TestHandlerKnows(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want kind
+	}{{ErrDuplicate, kindAck}, {ErrFenced, kindReject}, {ErrStateRegressed, kindClose}} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newHubRig(t)
+			r.start("a", nil)
+			r.handle = func(context.Context, string, *Session, Message) error {
+				return fmt.Errorf("handle: %w", test.err)
+			}
+			c := r.hello("a")
+			c.send(1)
+			if k, _ := c.frame(); k != test.want {
+				t.Errorf("%v: got frame 0x%02x, want 0x%02x", test.err, byte(k), byte(test.want))
+			}
+		})
+	}
 }
 
 // RL-22, RL-23: a store that was emptied, under a session that is attached.

@@ -280,11 +280,14 @@ func (s *Session) extend(start time.Time) {
 	}
 }
 
-// owns reports whether the lease is sure. The monotonic clock stands still
-// while a machine sleeps, and the clock on the wall can be set: the lease is
-// over when either says so. It requires s.mu.
-func (s *Session) owns(now time.Time) bool {
-	return now.Before(s.valid) && now.Round(0).Before(s.valid.Round(0))
+// owns reports whether the lease is sure. It requires s.mu.
+func (s *Session) owns(now time.Time) bool { return lasts(s.valid, now, now.Round(0)) }
+
+// lasts reports whether it is not yet until. The monotonic clock stands still
+// while a machine sleeps, and the clock on the wall can be set: it is time when
+// either says so.
+func lasts(until, now, wall time.Time) bool {
+	return now.Before(until) && wall.Before(until.Round(0))
 }
 
 // lapse is the lease with which to end it.
