@@ -25,7 +25,7 @@ import (
 func main() { lab.Main(run) }
 
 // rows are the tour, in order. One more is a file and an entry here.
-var rows = []row{accessRow, locationRow, migrationRow, replicationRow, concurrencyRow, failureRow}
+var rows = []row{accessRow, locationRow, migrationRow, relocationRow, replicationRow, concurrencyRow, failureRow}
 
 var errArguments = errors.New("unknown arguments: check that there are none: the tour takes no arguments")
 

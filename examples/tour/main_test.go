@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/coder/websocket"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-transparency/transparency/examples/internal/lab"
@@ -74,10 +75,10 @@ func testRows(name string) []row {
 }
 
 // shown is what the tour prints, apart from which withdrawal was lost, and when.
-var shown = regexp.MustCompile(`(?s)access: .*location: .*migration: .*replication: .*concurrency: .*failure: .*` +
+var shown = regexp.MustCompile(`(?s)access: .*location: .*migration: .*relocation: .*replication: .*concurrency: .*failure: .*` +
 	`transparency +\| what was done to the.*\| what the client saw without \| what it saw with\n.*` +
-	`access +\|.*location +\|.*migration +\|.*replication +\|.*concurrency +\|.*failure +\|.*` +
-	`\nAll 6 hold, checked in [0-9.]+m?s\.\n$`)
+	`access +\|.*location +\|.*migration +\|.*relocation +\|.*replication +\|.*concurrency +\|.*failure +\|.*` +
+	`\nAll 7 hold, checked in [0-9.]+m?s\.\n$`)
 
 func TestHolds(t *testing.T) {
 	r := labtest.Program{}.Run(t)
@@ -201,6 +202,12 @@ var mutants = map[string]row{
 	"an instance that lives on":     mutate(locationRow, "serve", serve(func() {})),
 	"an instance that does nothing": mutate(locationRow, "serve", func(ctx context.Context, _ *lab.Env) error { <-ctx.Done(); return ctx.Err() }),
 	"an instance that ends":         mutate(locationRow, "serve", func(context.Context, *lab.Env) error { return nil }),
+
+	"a plain server that reads on":       mutate(relocationRow, "serve-plain", servePlain(2*burst, websocket.StatusGoingAway)),
+	"a plain server that says otherwise": mutate(relocationRow, "serve-plain", servePlain(burst, websocket.StatusNormalClosure)),
+	"rows without positions":             mutate(relocationRow, "serve", withClient(hubServer{oneKey: true, drains: true}.serve)),
+	"servers that share no key":          mutate(relocationRow, "serve", withClient(hubServer{atomic: true, drains: true}.serve)),
+	"a server that does not drain":       mutate(relocationRow, "serve", withClient(hubServer{atomic: true, oneKey: true}.serve)),
 
 	"a replica that lives on":         replication(func(*lab.Node) {}, nil),
 	"a primary that never stands in":  replication((*lab.Node).Kill, &replica.Options{ProbeInterval: 100 * time.Millisecond, PrimaryShare: -1}),

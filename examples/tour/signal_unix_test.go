@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -17,6 +18,17 @@ import (
 	"github.com/go-transparency/transparency/examples/internal/labtest"
 	"github.com/go-transparency/transparency/internal/redistest"
 )
+
+// In this process, of which TestMain checks that no goroutine is left.
+func TestLeavesNothing(t *testing.T) {
+	if out := labtest.Output(t, run); !shown.MatchString(out) {
+		t.Errorf("stdout:\n%s\nwant all to hold", out)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); !errors.Is(err, syscall.ECHILD) {
+		t.Errorf("wait4 = %d, %v; want that no child is left", pid, err)
+	}
+}
 
 // Ctrl-C in the middle, sent to the tour alone and, as a terminal does, to its
 // children too.
