@@ -91,7 +91,7 @@ func (b *Bulkhead) Do(ctx context.Context, next Next) (any, error) {
 // what gives the place back; calling that more than once does nothing.
 func (b *Bulkhead) Acquire(ctx context.Context) (release func(), err error) {
 	if b == nil {
-		return nil, unusable("bulkhead", func(context.Context) (any, error) { return nil, nil })
+		return nil, unmade("bulkhead")
 	}
 	if err := b.enter(ctx); err != nil {
 		return nil, err
@@ -112,7 +112,10 @@ func (b *Bulkhead) enter(ctx context.Context) error {
 		return nil
 	case b.opts.Places <= 0:
 		b.mu.Unlock()
-		return b.unusable()
+		if b.err == nil {
+			return unmade("bulkhead")
+		}
+		return failed("bulkhead", b.opts.Name, b.err)
 	case b.waiting >= b.opts.Queue:
 		b.rejected++
 		b.mu.Unlock()
@@ -128,13 +131,6 @@ func (b *Bulkhead) enter(ctx context.Context) error {
 	b.waiting++
 	b.mu.Unlock()
 	return b.wait(ctx, w)
-}
-
-func (b *Bulkhead) unusable() error {
-	if b.err != nil {
-		return failed("bulkhead", b.opts.Name, b.err)
-	}
-	return failed("bulkhead", "", invalid("it was not made by its constructor"))
 }
 
 // wait waits for a place in the queue.

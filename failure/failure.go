@@ -69,6 +69,10 @@ func unusable(policy string, next Next) error {
 	if next == nil {
 		return failed(policy, "", invalid("the function is nil"))
 	}
+	return unmade(policy)
+}
+
+func unmade(policy string) error {
 	return failed(policy, "", invalid("it was not made by its constructor"))
 }
 

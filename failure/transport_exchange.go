@@ -30,6 +30,9 @@ type exchange struct {
 
 // attempt sends the request once.
 func (x *exchange) attempt(ctx context.Context) (any, error) {
+	if ctx.Err() != nil { // nothing is sent only to be abandoned
+		return nil, failed(x.op(), x.host.String(), fmt.Errorf("%w: %w", transparency.ErrUnavailable, ended(ctx)))
+	}
 	n := Attempt(ctx)
 	x.supersede(n)
 	body, err := x.body()

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/go-transparency/transparency"
 	"github.com/go-transparency/transparency/failure"
@@ -242,7 +241,7 @@ func TestTransportDrainsLittle(t *testing.T) {
 			if status != 200 || err != nil || bodies.open.Load() != 0 {
 				t.Errorf("GET = %d, %v, %d bodies open, want 200", status, err, bodies.open.Load())
 			}
-			if got := bodies.read.Load(); got > 2*(64<<10) {
+			if got := bodies.read.Load(); got > 2*(64<<10) || name == "a gigabyte" && got > 0 {
 				t.Errorf("%d bytes read of bodies that nobody wants", got)
 			}
 		})
@@ -345,96 +344,3 @@ func TestTransportRefuses(t *testing.T) {
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
-// The limit of an attempt is over when the head is there; the body has the time
-// of the request.
-func TestTransportBodyOutlivesTimeout(t *testing.T) {
-	s := tries(1)
-	s.Whole = failure.NewTimeout(time.Minute, nil)
-	ctx, cancel := context.WithCancel(t.Context())
-	more := make(chan struct{})
-	url, client, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		_, _ = w.Write([]byte("one "))
-		_ = http.NewResponseController(w).Flush()
-		<-more
-		_, _ = w.Write([]byte("two "))
-		_ = http.NewResponseController(w).Flush()
-		<-r.Context().Done()
-	}, s)
-	resp, err := client.Do(request(t, "GET", url, nil).WithContext(ctx))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	close(more)
-	got := make([]byte, 8)
-	if _, err := io.ReadFull(resp.Body, got); string(got) != "one two " || err != nil {
-		t.Errorf("the body = %q, %v, want all of it though the policies have ended", got, err)
-	}
-	cancel()
-	if _, err := io.ReadAll(resp.Body); !errors.Is(err, context.Canceled) {
-		t.Errorf("Read error = %v, want Canceled with the request", err)
-	}
-	if resp.Request.URL.String() != url || resp.Request.Context() != ctx {
-		t.Errorf("the request of the response is not the caller's")
-	}
-}
-
-// A time limit that is over before the head is there ends the attempt.
-func TestTransportTimeout(t *testing.T) {
-	s := tries(2)
-	s.Timeout = failure.NewTimeout(20*time.Millisecond, nil)
-	var calls atomic.Int64
-	url, client, _ := serve(t, func(_ http.ResponseWriter, r *http.Request) {
-		calls.Add(1)
-		<-r.Context().Done()
-	}, s)
-	_, _, err := send(t, client, request(t, "GET", url, nil))
-	if !errors.Is(err, failure.ErrTimeout) || !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, failure.ErrAttempts) || calls.Load() != 2 {
-		t.Errorf("GET error = %v after %d attempts, want ErrTimeout after two", err, calls.Load())
-	}
-	if counts := s.Breaker.(*failure.LocalBreaker).Stats(); counts.Failed != 2 {
-		t.Errorf("the breaker has counted %+v, want two failures", counts)
-	}
-	calls.Store(0)
-	if _, _, err = send(t, client, request(t, "POST", url, nil)); calls.Load() != 1 || !errors.Is(err, transparency.ErrUncertain) {
-		t.Errorf("POST error = %v after %d attempts, want ErrUncertain after one", err, calls.Load())
-	}
-}
-
-// A protocol that is switched to can be written to.
-func TestTransportSwitchesProtocols(t *testing.T) {
-	url, client, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		conn, rw, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer conn.Close()
-		_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-		_ = rw.Flush()
-		line, _ := rw.ReadString('\n')
-		_, _ = rw.WriteString(line)
-		_ = rw.Flush()
-	}, tries(1))
-	// The counting base hides that the body can be written to.
-	base := &http.Transport{}
-	t.Cleanup(base.CloseIdleConnections)
-	client.Transport = failure.NewTransport(base, nil)
-	req := request(t, "GET", url, nil)
-	req.Header.Set("Connection", "Upgrade")
-	req.Header.Set("Upgrade", "echo")
-	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	w, ok := resp.Body.(io.Writer)
-	if resp.StatusCode != http.StatusSwitchingProtocols || !ok {
-		t.Fatalf("%v with a %T, want 101 and a body to write to", resp.Status, resp.Body)
-	}
-	_, _ = io.WriteString(w, "hello\n")
-	if got, err := io.ReadAll(resp.Body); string(got) != "hello\n" || err != nil {
-		t.Errorf("read %q, %v, want the echo", got, err)
-	}
-}
