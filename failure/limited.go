@@ -60,7 +60,12 @@ func (l *limited) end() {
 
 // isOver reports whether its own deadline has passed, and ended it.
 func (l *limited) isOver() bool {
-	return l.Err() != nil && context.Cause(l.begin()) == l.over //nolint:errorlint // the very one
+	if time.Now().Before(l.deadline) {
+		return false
+	}
+	t := l.begin()
+	<-t.Done()                        // the timer is due, if it has not run
+	return context.Cause(t) == l.over //nolint:errorlint // the very one
 }
 
 func (l *limited) Deadline() (time.Time, bool) {

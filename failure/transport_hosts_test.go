@@ -165,6 +165,26 @@ func TestTransportHosts(t *testing.T) {
 	wg.Wait()
 }
 
+// The host that was not used longest is forgotten.
+func TestTransportHostsOrder(t *testing.T) {
+	var made []string
+	rt := failure.NewTransport(roundTrip(func(req *http.Request) (*http.Response, error) { return answer(req, 200, nil), nil }),
+		&failure.TransportOptions{MaxHosts: 2, Policies: func(host string) *failure.Standard {
+			made = append(made, strings.TrimPrefix(host, "http://"))
+			return &failure.Standard{}
+		}})
+	for _, host := range []string{"a", "b", "a", "c", "a", "b"} {
+		resp, err := rt.RoundTrip(request(t, "GET", "http://"+host, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+	if got := strings.Join(made, " "); got != "a b c b" {
+		t.Errorf("policies made for %q, want a b c b", got)
+	}
+}
+
 // When there is room for none but those that must stay, others are served too.
 func TestTransportHostsFull(t *testing.T) {
 	made := 0

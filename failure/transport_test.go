@@ -39,14 +39,17 @@ func serve(t *testing.T, h http.HandlerFunc, s *failure.Standard) (string, *http
 	})}, counted
 }
 
-// bodies counts the responses of its base that are open, and what was read.
+// bodies counts the attempts, the responses of its base that are open, and what
+// was read.
 type bodies struct {
 	base         http.RoundTripper
+	attempts     atomic.Int64
 	opened, open atomic.Int64
 	read         atomic.Int64
 }
 
 func (b *bodies) RoundTrip(req *http.Request) (*http.Response, error) {
+	b.attempts.Add(1)
 	resp, err := b.base.RoundTrip(req)
 	if err == nil && resp.Body != http.NoBody {
 		b.opened.Add(1)

@@ -114,13 +114,16 @@ func classed(ctx context.Context, err error, sent bool) error {
 	if !sent {
 		class = transparency.ErrUnavailable
 	}
+	ended := ctx.Err()
 	switch status.Code(err) {
-	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
+	case codes.Unavailable, codes.Canceled:
+	case codes.DeadlineExceeded:
+		ended = context.DeadlineExceeded // the server may have seen it first
 	default:
 		return err
 	}
-	if ctxErr := ctx.Err(); ctxErr != nil {
-		err = fmt.Errorf("%w: %w", ctxErr, err)
+	if ended != nil {
+		err = fmt.Errorf("%w: %w", ended, err)
 	}
 	return fmt.Errorf("%w: %w", class, err)
 }

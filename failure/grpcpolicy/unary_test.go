@@ -102,7 +102,11 @@ func TestUnaryHedge(t *testing.T) {
 func TestUnaryRefused(t *testing.T) {
 	release := make(chan struct{}) // the server's own deadline comes a little earlier
 	defer close(release)
-	s := &service{unary: func(context.Context, int) (*pb.SimpleResponse, error) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &service{unary: func(ctx context.Context, _ int) (*pb.SimpleResponse, error) {
+		if md, _ := metadata.FromIncomingContext(ctx); len(md.Get("leaves")) > 0 {
+			cancel()
+		}
 		<-release
 		return nil, errors.New("too late")
 	}}
@@ -113,9 +117,10 @@ func TestUnaryRefused(t *testing.T) {
 	if status.Code(err) != codes.DeadlineExceeded || !errors.Is(err, failure.ErrTimeout) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("UnaryCall error = %v, want DeadlineExceeded and ErrTimeout", err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(time.Millisecond, cancel)
-	if _, err = client.UnaryCall(ctx, &pb.SimpleRequest{}); status.Code(err) != codes.Canceled || !errors.Is(err, context.Canceled) {
+	policies.Timeout = failure.NewTimeout(time.Minute, nil)
+	client = serve(t, s, policies, nil, nil)
+	leaving := metadata.AppendToOutgoingContext(ctx, "leaves", "yes")
+	if _, err = client.UnaryCall(leaving, &pb.SimpleRequest{}); status.Code(err) != codes.Canceled || !errors.Is(err, context.Canceled) {
 		t.Errorf("UnaryCall error = %v, want Canceled", err)
 	}
 	if got := stats(policies); got.Failed != 1 || got.Ignored != 1 {
