@@ -182,7 +182,10 @@ func TestConnRegressed(t *testing.T) {
 			flush(t, c)
 			f.peer("a").send("x")
 			receive(t, c, "x")
-			f.with(func() { change(f.sessions["1"]) })
+			f.with(func() {
+				f.blind = true
+				change(f.sessions["1"])
+			})
 			f.net.Cut("a")
 			fakeState(t, c, Closed)
 			if err := c.Send(t.Context(), nil); !errors.Is(err, ErrStateRegressed) {

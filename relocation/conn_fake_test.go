@@ -23,6 +23,8 @@ type fakeFleet struct {
 	// terms are what a WELCOME and a RESUMED say, the generation only if it is
 	// not zero.
 	terms opened
+	// blind servers do not notice when they know less than the client.
+	blind bool
 	// opening decides on an opening: a REJECT, or nothing. It is called under
 	// mu.
 	opening func(s *fakePeer, o opening) *reject
@@ -244,6 +246,7 @@ func (s *fakePeer) attach(k kind, o opening) *reject {
 			return &reject{Code: rejectSuperseded}
 		case shown < x.confirmed:
 			return &reject{Code: rejectTaken}
+		case f.blind:
 		case o.Acked > x.in || o.Received > f.terms.Out+uint64(len(x.out)):
 			return &reject{Code: rejectRegressed}
 		}

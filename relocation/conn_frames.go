@@ -229,13 +229,17 @@ func (l *link) goAway(g goAway) error {
 	if spread := min(g.Spread, g.Deadline, longest); spread > 0 {
 		depart = now.Add(rand.N(spread))
 	}
-	if m.attempts > 0 {
-		// Moved a moment ago: two servers that send a client to each other do
-		// not make it spin.
-		depart = depart.Add(m.delay(c.opts))
-	}
 	if m.plan == nil {
 		m.plan = &plan{link: l, depart: depart}
+	}
+	if !m.plan.asked {
+		// Moved a moment ago: servers that send a client on and on do not make
+		// it spin.
+		if l.settle(); m.attempts > 0 {
+			m.plan.earliest = now.Add(m.delay(c.opts))
+		} else {
+			m.attempts = 1
+		}
 	}
 	m.plan.merge(depart, deadline, g.Locations)
 	c.setState(Migrating, l.addr, nil)

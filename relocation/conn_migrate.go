@@ -15,6 +15,7 @@ import (
 type plan struct {
 	link     *link
 	depart   time.Time
+	earliest time.Time // to depart, because of the moves before
 	deadline time.Time // the server's; zero when there is none
 	targets  []string
 	asked    bool // by the server; otherwise it is only a wish
@@ -330,8 +331,11 @@ var errNotFinished = fmt.Errorf("%w: the server that was left did not finish in 
 
 // merge adds what a server asks for to the plan.
 func (p *plan) merge(depart, deadline time.Time, locations []string) {
-	if !p.asked || depart.Before(p.depart) {
+	if depart.Before(p.depart) {
 		p.depart = depart
+	}
+	if p.depart.Before(p.earliest) {
+		p.depart = p.earliest
 	}
 	if p.deadline.IsZero() || !deadline.IsZero() && deadline.Before(p.deadline) {
 		p.deadline = deadline

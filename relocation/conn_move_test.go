@@ -246,6 +246,20 @@ func TestConnDoesNotSpin(t *testing.T) {
 			t.Errorf("%d openings in a minute, want few", n)
 		}
 	})
+	synctest.Test(t, func(t *testing.T) {
+		addrs := numbered(0, 99)
+		f := newFleet(t, addrs...)
+		f.attached = func(s *fakePeer) {
+			var i int
+			fmt.Sscan(s.addr, &i)
+			s.goAway(goAway{Deadline: time.Minute, Locations: []string{fmt.Sprint(i + 1)}})
+		}
+		f.dial(nil, "0")
+		time.Sleep(time.Minute)
+		if n := len(f.openingsAt("")); n > 40 {
+			t.Errorf("%d openings in a minute, each at another address, want few", n)
+		}
+	})
 }
 
 // RL-11: when no target can be had the old server serves on until its
@@ -281,6 +295,23 @@ func TestConnTargetRefuses(t *testing.T) {
 	})
 }
 
+// RL-09: a server that dies before its clients have left leaves them its
+// targets.
+func TestConnLostBeforeDeparture(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, "a", "b")
+		c := f.dial(nil, "a")
+		f.peer("a").goAway(goAway{Deadline: 2 * time.Hour, Spread: 2 * time.Hour, Locations: []string{"b"}})
+		fakeState(t, c, Migrating)
+		f.net.Refuse("a", true)
+		f.net.Cut("a")
+		fakeState(t, c, Connected)
+		if c.Addr() != "b" || c.Stats().Failures != 0 {
+			t.Errorf("the server is %q after %d failures, want b at once", c.Addr(), c.Stats().Failures)
+		}
+	})
+}
+
 // RL-12, the client's part: the final GOAWAY says how far the server came, and
 // the session goes on elsewhere.
 func TestConnFinalGoAway(t *testing.T) {
@@ -297,12 +328,16 @@ func TestConnFinalGoAway(t *testing.T) {
 		sendAll(t, c, "1", "2")
 		synctest.Wait()
 		a := f.peer("a")
+		f.net.Refuse("b", true)
 		a.goAway(goAway{Final: true, Deadline: time.Minute, In: 2, Locations: []string{"b"}})
 		a.tr.Close(CloseRestart, "")
-		fakeWait(t, "resume", func() bool { return c.Stats().Connections == 2 })
-		if c.Unacked() != nil || c.Stats().Resent != 0 {
+		fakeState(t, c, Reconnecting)
+		if c.Unacked() != nil {
 			t.Errorf("Unacked = %v, want none", c.Unacked())
 		}
+		f.net.Refuse("b", false)
+		c.addrs = Addresses([]string{"b"})
+		fakeWait(t, "resume", func() bool { return c.Stats().Connections == 2 })
 		if c.Addr() != "b" {
 			t.Errorf("the server is %q, want b", c.Addr())
 		}
