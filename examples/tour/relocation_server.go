@@ -109,7 +109,7 @@ func (h hubServer) serve(ctx context.Context, env *lab.Env, client *redis.Client
 	if !h.drains {
 		return nil
 	}
-	return hub.Drain(context.WithoutCancel(ctx), &relocation.DrainOptions{Spread: -1, Deadline: time.Second})
+	return hub.Drain(context.WithoutCancel(ctx), &relocation.DrainOptions{Spread: -1, Deadline: 2 * time.Second})
 }
 
 // rowsKey is where the servers note each number.

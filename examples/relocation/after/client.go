@@ -67,11 +67,11 @@ func kill(ctx context.Context, env *lab.Env, client *redis.Client, conn *relocat
 		return err
 	}
 	for {
-		n, err := client.LLen(ctx, rows(env)).Result()
+		n, err := client.LLen(ctx, rows(env)).Uint64()
 		if err != nil {
 			return env.Advise("read the rows", err)
 		}
-		if n > int64(conn.Stats().Acked) {
+		if n > conn.Stats().Acked {
 			break
 		}
 		if err := lab.Think(ctx, time.Millisecond); err != nil {

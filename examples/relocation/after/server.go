@@ -52,5 +52,5 @@ func serve(ctx context.Context, env *lab.Env, client *redis.Client) error {
 	fmt.Fprintln(env.Out, "ws"+strings.TrimPrefix(server.URL, "http"))
 
 	<-ctx.Done()
-	return hub.Drain(context.WithoutCancel(ctx), &relocation.DrainOptions{Spread: -1, Deadline: time.Second})
+	return hub.Drain(context.WithoutCancel(ctx), &relocation.DrainOptions{Spread: -1, Deadline: 2 * time.Second})
 }
