@@ -16,8 +16,9 @@
 //   - [github.com/go-transparency/transparency/session]: that a service moved
 //     between requests (migration). A SessionStore keeps state outside the
 //     instance, versioned.
-//   - relocation: that a service moves during use. A Conn outlives its
-//     servers. It is not in this version yet.
+//   - [github.com/go-transparency/transparency/relocation]: that a service
+//     moves during use. A Conn outlives its servers, and loses, doubles and
+//     reorders nothing.
 //   - [github.com/go-transparency/transparency/replica]: how many copies
 //     answer (replication). A ReplicaPool spreads reads and keeps writes on
 //     the primary.
@@ -59,9 +60,10 @@
 // concurrency. RM-ODP itself (ISO/IEC 10746-3) names eight: access, failure,
 // location, migration, persistence, relocation, replication and transaction.
 // Persistence is met here where state outlives a process: in session records
-// and, later, in the resume state of a relocated connection. Transaction is
-// not offered whole; what stands in for it is said where it is used: compare
-// and set in session and access, fences in lock.
+// and in the resume state of a relocated connection. Transaction is not
+// offered whole; what stands in for it is said where it is used: compare and
+// set in session and access, fences in lock, and in relocation a reply that is
+// committed with the message it answers.
 //
 // RM-ODP also foresees combinations, each adding one to those before: access
 // with location, then relocation, migration, failure and transaction. The

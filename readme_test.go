@@ -1,9 +1,12 @@
 package transparency_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +21,7 @@ import (
 	"github.com/go-transparency/transparency/internal/redistest"
 	"github.com/go-transparency/transparency/location"
 	"github.com/go-transparency/transparency/lock"
+	"github.com/go-transparency/transparency/relocation"
 	"github.com/go-transparency/transparency/replica"
 	"github.com/go-transparency/transparency/session"
 )
@@ -68,6 +72,37 @@ func readmeLock(ctx context.Context, client lock.RedisClient, withdraw func(cont
 	err := lock.Do(ctx, locker.Mutex("account:7", nil), func(ctx context.Context, fence uint64) error {
 		return withdraw(ctx, 200, fence) // ctx ends in time if the lock is lost
 	})
+	return err
+}
+
+func readmeRelocation(ctx context.Context, client relocation.RedisClient) error {
+	keys := [][]byte{[]byte("sixteen bytes or more")}
+	upper := func(_ context.Context, s *relocation.Session, m relocation.Message) error {
+		return s.Reply(bytes.ToUpper(m.Data))
+	}
+	mux := http.NewServeMux()
+	hub := relocation.NewHub(relocation.NewRedisStore(client, nil), upper, &relocation.HubOptions{Keys: keys})
+	defer hub.Close()
+	mux.Handle("/talk", hub.WebSocket(nil)) // before the process ends: hub.Drain
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	return readmeTalk(ctx, relocation.Addresses([]string{"ws" + strings.TrimPrefix(server.URL, "http") + "/talk"}))
+}
+
+func readmeTalk(ctx context.Context, addresses func(context.Context) ([]string, error)) error {
+	conn, err := relocation.Dial(ctx, addresses, &relocation.WebSocketDialer{}, nil)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	err = conn.Send(ctx, []byte("hello")) // nil: it will be delivered; an error: it never will
+	if err != nil {
+		return err
+	}
+	m, err := conn.Receive(ctx)
+	if err == nil && string(m.Data) != "HELLO" {
+		err = fmt.Errorf("m = %q", m.Data)
+	}
 	return err
 }
 
@@ -171,8 +206,8 @@ func TestReadmeSnippets(t *testing.T) {
 			}
 		}
 	}
-	if n != 8 {
-		t.Errorf("README has %d Go snippets, want 8", n)
+	if n != 10 {
+		t.Errorf("README has %d Go snippets, want 10", n)
 	}
 }
 
@@ -193,6 +228,9 @@ func TestReadmeRuns(t *testing.T) {
 	defer client.Close()
 	if err := readmeSession(t.Context(), client, Cart{[]string{"book"}}); err != nil {
 		t.Errorf("session: %v", err)
+	}
+	if err := readmeRelocation(t.Context(), client); err != nil {
+		t.Errorf("relocation: %v", err)
 	}
 	if err := readmeLocation(t.Context(), client); err != nil {
 		t.Errorf("location: %v", err)
