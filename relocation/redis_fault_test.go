@@ -27,8 +27,8 @@ func TestRedisStoreRepliesLost(t *testing.T) {
 	opts.Addr, opts.PoolSize = net.Addr(), 1
 	client := redis.NewClient(opts)
 	t.Cleanup(func() { _ = client.Close() })
-	s := relocation.NewRedisStore(client, &relocation.RedisOptions{Prefix: srv.Prefix()})
-	good := relocation.NewRedisStore(srv.Client(t), &relocation.RedisOptions{Prefix: srv.Prefix()})
+	s := newStore(client, srv.Prefix())
+	good := newStore(srv.Client(t), srv.Prefix())
 	if _, err := good.Create(ctx, "another", terms, claimOf("a", "n")); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestRedisStoreRepliesLost(t *testing.T) {
 		return nil
 	}
 	// Scripts are known to the server, so that the first call runs.
-	warm := created(t, relocation.NewRedisStore(srv.Client(t), &relocation.RedisOptions{Prefix: srv.Prefix() + "warm:"}))
+	warm := created(t, newStore(srv.Client(t), srv.Prefix()+"warm:"))
 	_, _ = warm.try(relocation.Update{})
 	_ = warm.renew()
 	_, _ = warm.store.Append(ctx, sid, batchOf("b", "x"))
@@ -108,7 +108,7 @@ func TestRedisStoreRepliesLost(t *testing.T) {
 func TestRedisStoreHung(t *testing.T) {
 	srv := redistest.StartServer(t)
 	client := srv.Client(t)
-	s := relocation.NewRedisStore(client, nil)
+	s := newStore(client, "")
 	o := created(t, s)
 	before := runtime.NumGoroutine()
 	srv.Pause()
@@ -150,9 +150,9 @@ func TestRedisStoreACL(t *testing.T) {
 		client := redis.NewClient(opts)
 		t.Cleanup(func() { _ = client.Close() })
 		admin.FlushAll(ctx)
-		return relocation.NewRedisStore(client, nil)
+		return newStore(client, "")
 	}
-	all := relocation.NewRedisStore(admin, nil)
+	all := newStore(admin, "")
 	for _, denied := range []string{"-pexpire", "-hset"} {
 		s := as(t, denied)
 		_, err := s.Create(ctx, sid, terms, claimOf("a", "n"))
@@ -182,7 +182,7 @@ func TestRedisStoreACL(t *testing.T) {
 	opts.Username, opts.Password = "limited", "wrong"
 	client := redis.NewClient(opts)
 	defer client.Close() //nolint:errcheck // nothing was done with it
-	s = relocation.NewRedisStore(client, nil)
+	s = newStore(client, "")
 	o.store = s
 	wantErr(t, "wrong password: Renew", o.renew(), transparency.ErrDenied)
 	_, err = o.try(relocation.Update{})
@@ -194,7 +194,7 @@ func TestRedisStoreACL(t *testing.T) {
 func TestRedisStoreOutOfMemory(t *testing.T) {
 	srv := redistest.StartServer(t)
 	client, ctx := srv.Client(t), t.Context()
-	s := relocation.NewRedisStore(client, nil)
+	s := newStore(client, "")
 	o := created(t, s)
 	o.commit(relocation.Update{Messages: [][]byte{make([]byte, 1000), make([]byte, 1000)}})
 	if err := client.ConfigSet(ctx, "maxmemory", "1").Err(); err != nil {
@@ -235,8 +235,8 @@ func TestRedisStoreListensAgain(t *testing.T) {
 	opts.Addr = net.Addr()
 	client := redis.NewClient(opts)
 	t.Cleanup(func() { _ = client.Close() })
-	s := relocation.NewRedisStore(client, &relocation.RedisOptions{Prefix: srv.Prefix()})
-	good := relocation.NewRedisStore(srv.Client(t), &relocation.RedisOptions{Prefix: srv.Prefix()})
+	s := newStore(client, srv.Prefix())
+	good := newStore(srv.Client(t), srv.Prefix())
 	created(t, good)
 	ctx, cancel := context.WithCancel(t.Context())
 	heard, ended := make(chan relocation.Event, 1000), make(chan error, 1)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-transparency/transparency/internal/testkit"
 	"github.com/go-transparency/transparency/relocation"
 )
 
@@ -16,6 +17,11 @@ const sid = "session"
 
 var terms = relocation.Terms{
 	Principal: "ada", Resume: time.Minute, Tombstone: time.Hour, MaxMessages: 100, MaxBytes: 1 << 20,
+}
+
+// newStore returns a store whose answers are waited for: the machine may be busy.
+func newStore(client relocation.RedisClient, prefix string) *relocation.RedisStore {
+	return relocation.NewRedisStore(client, &relocation.RedisOptions{Prefix: prefix, Timeout: testkit.Limit})
 }
 
 // An owner owns the session sid.

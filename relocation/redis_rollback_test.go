@@ -16,7 +16,7 @@ import (
 func TestRedisStoreFlushed(t *testing.T) {
 	srv := redistest.StartServer(t)
 	client := srv.Client(t)
-	s := relocation.NewRedisStore(client, nil)
+	s := newStore(client, "")
 	for what, lose := range map[string]func(){
 		"FLUSHALL":                    func() { client.FlushAll(t.Context()) },
 		"a restart without its state": func() { srv.Restart(t) },
@@ -49,7 +49,7 @@ func TestRedisStoreOutboxLost(t *testing.T) {
 		"one between": func() { client.XDel(ctx, out, "0-2") },
 	} {
 		client.Del(ctx, srv.Prefix()+"{session}", out)
-		s := relocation.NewRedisStore(client, &relocation.RedisOptions{Prefix: srv.Prefix()})
+		s := newStore(client, srv.Prefix())
 		o := created(t, s)
 		o.commit(relocation.Update{Messages: [][]byte{[]byte("1"), []byte("2"), []byte("3")}})
 		lose()
@@ -137,7 +137,7 @@ func TestRedisStoreRollback(t *testing.T) {
 			t.Parallel()
 			primary := redistest.StartServer(t)
 			replica := redistest.StartReplica(t, primary)
-			s := relocation.NewRedisStore(primary.Client(t), nil)
+			s := newStore(primary.Client(t), "")
 			o := created(t, s)
 			o.commit(relocation.Update{In: 3, Messages: [][]byte{[]byte("1"), []byte("2")}})
 			replica.AwaitSync(t, primary)
@@ -146,7 +146,7 @@ func TestRedisStoreRollback(t *testing.T) {
 				t.Fatal(err)
 			}
 			tt.after(o) // on the primary, which dies now
-			old := relocation.NewRedisStore(promoted, nil)
+			old := newStore(promoted, "")
 			o.store = old
 			tt.check(t, o, old)
 		})
@@ -158,7 +158,7 @@ func TestRedisStoreSentinel(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartSentinel(t)
 	client := cluster.Client(t)
-	s := relocation.NewRedisStore(client, nil)
+	s := newStore(client, "")
 	o := created(t, s)
 	o.commit(relocation.Update{In: 3, Messages: [][]byte{[]byte("1")}})
 	cluster.Replica().AwaitSync(t, cluster.Primary())

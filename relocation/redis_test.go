@@ -23,14 +23,14 @@ func TestRedisStoreCluster(t *testing.T) {
 		relocationtest.RunStore(t, func(t *testing.T) func() relocation.Store {
 			client, prefix := c.Client(t), t.Name()+":"
 			return func() relocation.Store {
-				return relocation.NewRedisStore(client, &relocation.RedisOptions{Prefix: prefix})
+				return newStore(client, prefix)
 			}
 		})
 	})
 	// Every node forgets the scripts, between renewals that go to all of them.
 	t.Run("scripts flushed", func(t *testing.T) {
 		client, ctx := c.Client(t), t.Context()
-		s := relocation.NewRedisStore(client, &relocation.RedisOptions{Prefix: "flushed:"})
+		s := newStore(client, "flushed:")
 		var leases []relocation.Lease
 		for i := range 40 {
 			lease := relocation.Lease{Session: fmt.Sprint(i), Owner: "a", Generation: 1, Duration: time.Minute}
@@ -60,7 +60,7 @@ func TestRedisStoreKeys(t *testing.T) {
 	srv := redistest.Start(t)
 	client, ctx := srv.Client(t), t.Context()
 	prefix := srv.Prefix()
-	s := relocation.NewRedisStore(client, &relocation.RedisOptions{Prefix: prefix})
+	s := newStore(client, prefix)
 	o := created(t, s)
 	wantTTLs(t, client, prefix, "created", 1)
 	if _, err := s.Append(ctx, sid, batchOf("b", "1", "2")); err != nil {
@@ -108,7 +108,7 @@ func TestRedisStoreKeys(t *testing.T) {
 func TestRedisStoreForeignKeys(t *testing.T) {
 	srv := redistest.Start(t)
 	client, ctx := srv.Client(t), t.Context()
-	s := relocation.NewRedisStore(client, &relocation.RedisOptions{Prefix: srv.Prefix()})
+	s := newStore(client, srv.Prefix())
 	key := srv.Prefix() + "{session}"
 	for what, put := range map[string]func(){
 		"a string":            func() { client.Set(ctx, key, "mine", time.Minute) },
@@ -171,7 +171,7 @@ func TestRedisStoreZeroValues(t *testing.T) {
 // Absurd durations are cut to what Redis takes.
 func TestRedisStoreAbsurdDurations(t *testing.T) {
 	srv := redistest.Start(t)
-	s := relocation.NewRedisStore(srv.Client(t), &relocation.RedisOptions{Prefix: srv.Prefix()})
+	s := newStore(srv.Client(t), srv.Prefix())
 	for i, d := range []time.Duration{-1, 0, 1, 1<<63 - 1, -1 << 63} {
 		c := claimOf("a", "n")
 		c.Lease = d
@@ -191,7 +191,7 @@ func TestRedisStoreAbsurdDurations(t *testing.T) {
 func TestRedisStoreCommands(t *testing.T) {
 	srv := redistest.StartServer(t)
 	client, ctx := srv.Client(t), t.Context()
-	s := relocation.NewRedisStore(client, nil)
+	s := newStore(client, "")
 	o := created(t, s)
 	calls := func(what string, want int64, do func()) {
 		t.Helper()

@@ -28,7 +28,7 @@ func TestRedisStore(t *testing.T) {
 	relocationtest.RunStore(t, func(t *testing.T) func() relocation.Store {
 		client, prefix := s.Client(t), s.Prefix()+t.Name()+":"
 		return func() relocation.Store {
-			return relocation.NewRedisStore(client, &relocation.RedisOptions{Prefix: prefix})
+			return newStore(client, prefix)
 		}
 	})
 }
@@ -37,6 +37,6 @@ func TestRedisStoreFakeTime(t *testing.T) {
 	t.Parallel()
 	relocationtest.RunStoreFakeTime(t, func(t *testing.T) func() relocation.Store {
 		client := redistest.BubbleClient(t)
-		return func() relocation.Store { return relocation.NewRedisStore(client, nil) }
+		return func() relocation.Store { return newStore(client, "") }
 	})
 }

@@ -72,7 +72,7 @@ type storeRun struct {
 }
 
 func newStoreRun(rep reporter, connect func() relocation.Store, fake bool) *storeRun {
-	unit := 200 * time.Millisecond
+	unit := 500 * time.Millisecond
 	if fake {
 		unit = 10 * time.Second
 	}
