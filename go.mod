@@ -14,7 +14,7 @@ require (
 
 require (
 	github.com/coder/websocket v1.8.15 // indirect
-	golang.org/x/time v0.16.0 // indirect
+	golang.org/x/time v0.16.0
 )
 
 require (
