@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/failsafe-go/failsafe-go"
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
@@ -12,8 +13,9 @@ import (
 	"github.com/go-transparency/transparency/failure"
 )
 
-// failureComparisons are of a call that does nothing and succeeds, through a
-// closed breaker. Those of one caller in one process come first.
+// failureComparisons are of a call that does nothing and succeeds, through
+// policies that have nothing to do for it, or of a request to a server nearby;
+// and of how soon a fleet hears that its breaker is open.
 var failureComparisons = []comparison{
 	{name: "failure/breaker", versus: "gobreaker Execute",
 		ours: breakLocal, peer: breakGobreaker, target: target{ratio: 1.6, allocs: 2}},
@@ -23,6 +25,14 @@ var failureComparisons = []comparison{
 		ours: breakRedis, peer: breakLocal, target: target{ratio: 1.5, sent: none}},
 	{name: "failure/redis-parallel", versus: "gobreaker distributed, 4 callers", redis: true,
 		ours: breakRedisParallel, peer: breakDistributed, target: target{ratio: 1.0 / 200}},
+	{name: "failure/retry", versus: "cenkalti/backoff Retry",
+		ours: retryOnce, peer: retryBackoff, target: target{ratio: 0.6}},
+	{name: "failure/chain", versus: "failsafe-go, the same policies",
+		ours: chainStandard, peer: chainFailsafe, target: target{ratio: 0.6}},
+	{name: "failure/transport", versus: "http.Client, http.Transport",
+		ours: sendThrough, peer: sendBare, target: target{ratio: 1.1}},
+	{name: "failure/spread", redis: true, share: 0.99,
+		ours: spreadNews, target: target{time: 50 * time.Millisecond}},
 }
 
 // The rules of all breakers that have them; what a LocalBreaker has by itself.

@@ -7,16 +7,36 @@ import (
 	"time"
 
 	"github.com/bsm/redislock"
+	"github.com/go-redsync/redsync/v4"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 
 	"github.com/go-transparency/transparency/lock"
 )
 
-// lockComparisons are of one caller that locks and unlocks a key nobody else
-// wants.
+// lockComparisons are of a key nobody else wants first, and then of one that
+// others want too, of a Redis that pauses, and of many keys.
 var lockComparisons = []comparison{
 	{name: "lock/cycle", versus: "redislock Obtain, Release", redis: true,
 		ours: lockRedis, peer: lockRedislock, target: target{ratio: 1.30, trips: 2}},
+	{name: "lock/cycle-redsync", versus: "redsync LockContext, UnlockContext", redis: true,
+		ours: lockRedis, peer: lockRedsync},
 	{name: "lock/memory", ours: lockMemory, target: target{time: time.Microsecond}},
+
+	{name: "lock/handover", versus: "rueidislock, majority 1", redis: true,
+		ours: handOver, peer: handOverRueidislock, target: target{ratio: 1.2}},
+	contended("lock/contended-8", 8, 0, target{ratio: 1 / 0.94, trips: 3, sent: 6},
+		figure{name: "lock/contended-8-fair", unit: inTimes, target: target{most: 1.1}},
+		figure{name: "lock/contended-8-wait", share: 0.99, target: target{ratio: 0.15}}),
+	contended("lock/contended-32", 32, 0, target{trips: 3, sent: 6},
+		figure{name: "lock/contended-32-fair", unit: inTimes},
+		figure{name: "lock/contended-32-wait", share: 0.99}),
+	contended("lock/contended-pause", 8, 20*time.Millisecond, target{ratio: 1 / 1.15}),
+
+	// The worst of all pauses; obtained is the lock after each, or there is no
+	// line.
+	{name: "lock/pause-free", redis: true, ours: pauseFree, share: 1, target: target{time: 100 * time.Millisecond}},
+	{name: "lock/pause-waited", redis: true, ours: pauseWaited, share: 1, target: target{time: 100 * time.Millisecond}},
+	{name: "lock/renewals", redis: true, ours: renewMany, unit: inNumber},
 }
 
 const (
@@ -92,33 +112,72 @@ func lockSide(locker *lock.Locker, other lock.Mutex, closeAll func() error) *sid
 
 func lockRedislock(_ context.Context, r *rig) (*side, error) {
 	client, other := redislock.New(r.client), redislock.New(r.client)
-	take := func(ctx context.Context, c *redislock.Client) (*redislock.Lock, error) {
-		return c.Obtain(ctx, lockKey, lockTTL, nil)
+	with := func(c *redislock.Client) locking {
+		return func(ctx context.Context) (func(context.Context) error, error) {
+			l, err := c.Obtain(ctx, lockKey, lockTTL, nil)
+			if err != nil {
+				return nil, err
+			}
+			return l.Release, nil
+		}
+	}
+	return with(client).cycle(with(other), redislock.ErrNotObtained), nil
+}
+
+// lockRedsync makes a mutex for each cycle, as it is meant to be used.
+func lockRedsync(_ context.Context, r *rig) (*side, error) {
+	rs := redsync.New(goredis.NewPool(r.client))
+	take := locking(func(ctx context.Context) (func(context.Context) error, error) {
+		m := rs.NewMutex(lockKey, redsync.WithExpiry(lockTTL), redsync.WithTries(1))
+		if err := m.LockContext(ctx); err != nil {
+			if taken, ok := errors.AsType[*redsync.ErrTaken](err); ok {
+				err = fmt.Errorf("%w: %w", redsync.ErrFailed, taken)
+			}
+			return nil, err
+		}
+		return func(ctx context.Context) error {
+			ok, err := m.UnlockContext(ctx)
+			if err == nil && !ok {
+				err = errors.New("nothing to unlock")
+			}
+			return err
+		}, nil
+	})
+	return take.cycle(take, redsync.ErrFailed), nil
+}
+
+// A locking takes a lock of one client, in whatever way, and returns what gives
+// it back.
+type locking func(context.Context) (unlock func(context.Context) error, err error)
+
+// cycle is a side that takes the lock and gives it back; other is the same lock,
+// seen from another client, which does not wait.
+func (l locking) cycle(other locking, held error) *side {
+	once := func(ctx context.Context, l locking) error {
+		unlock, err := l(ctx)
+		if err != nil {
+			return err
+		}
+		return unlock(ctx)
 	}
 	return &side{
-		op: func(ctx context.Context) error {
-			l, err := take(ctx, client)
-			if err != nil {
-				return err
-			}
-			return l.Release(ctx)
-		},
+		op: func(ctx context.Context) error { return once(ctx, l) },
 		verify: func(ctx context.Context) error {
-			l, err := take(ctx, client)
+			unlock, err := l(ctx)
 			if err != nil {
 				return err
 			}
-			_, err = take(ctx, other)
-			if err := refused("lock while held", err, redislock.ErrNotObtained); err != nil {
+			_, err = other(ctx)
+			if err := refused("lock while held", err, held); err != nil {
 				return err
 			}
-			if err := l.Release(ctx); err != nil {
+			if err := unlock(ctx); err != nil {
 				return err
 			}
-			if l, err = take(ctx, other); err != nil {
+			if err := once(ctx, other); err != nil {
 				return fmt.Errorf("lock after unlock: %w", err)
 			}
-			return l.Release(ctx)
+			return nil
 		},
-	}, nil
+	}
 }

@@ -85,7 +85,8 @@ func main() {
 
 // comparisons are all there are, in the order of the report.
 var comparisons = slices.Concat(
-	locationComparisons, sessionComparisons, replicaComparisons, lockComparisons, failureComparisons,
+	locationComparisons, sessionComparisons, relocationComparisons,
+	replicaComparisons, lockComparisons, failureComparisons,
 )
 
 // run is the program; it returns the exit status.
@@ -118,7 +119,7 @@ func run(ctx context.Context, args []string, all []comparison, stdout, stderr io
 
 	var chosen []comparison
 	for _, c := range all {
-		if match.MatchString(c.name) {
+		if slices.ContainsFunc(c.lines(), func(l comparison) bool { return match.MatchString(l.name) }) {
 			chosen = append(chosen, c)
 		}
 	}
@@ -137,7 +138,11 @@ func run(ctx context.Context, args []string, all []comparison, stdout, stderr io
 		fmt.Fprintf(stderr, "bench: %v\n", err)
 		return 1
 	case missed > 0 && *check:
-		fmt.Fprintf(stderr, "bench: %d of %d missed the target\n", missed, len(chosen))
+		lines := 0
+		for _, c := range chosen {
+			lines += len(c.lines())
+		}
+		fmt.Fprintf(stderr, "bench: %d of %d lines missed the target\n", missed, lines)
 		return 1
 	}
 	return 0
@@ -145,7 +150,9 @@ func run(ctx context.Context, args []string, all []comparison, stdout, stderr io
 
 func printNames(w io.Writer, all []comparison) {
 	for _, c := range all {
-		fmt.Fprintln(w, c.name)
+		for _, l := range c.lines() {
+			fmt.Fprintln(w, l.name)
+		}
 	}
 }
 
@@ -173,7 +180,7 @@ func measureAll(ctx context.Context, chosen []comparison, turns int, stdout, std
 		if !c.redis {
 			server = nil
 		}
-		r, err := perform(ctx, c, server, turns)
+		results, err := perform(ctx, c, server, turns)
 		if ctx.Err() != nil {
 			return missed, errors.New("interrupted")
 		}
@@ -182,9 +189,11 @@ func measureAll(ctx context.Context, chosen []comparison, turns int, stdout, std
 			failed++
 			continue
 		}
-		fmt.Fprintln(stdout, report(c, r))
-		if verdict(c.target, r) == verdictMissed {
-			missed++
+		for i, l := range c.lines() {
+			fmt.Fprintln(stdout, report(l, results[i]))
+			if verdict(l.target, results[i]) == verdictMissed {
+				missed++
+			}
 		}
 	}
 	if failed > 0 {

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -78,6 +80,73 @@ func TestRunChooses(t *testing.T) {
 	}
 	if code, stdout, _ = bench(t, all, "-list", "-run", "s"); code != 0 || stdout != "session/b\n" {
 		t.Errorf("run -list = %d, stdout %q, want session/b", code, stdout)
+	}
+}
+
+// A comparison whose trials find more than one thing has a line for each, and is
+// chosen by any of them.
+func TestRunFigures(t *testing.T) {
+	all := []comparison{{
+		name: "lock/a", unit: inNumber, target: target{most: 3}, ours: tried(0, 3, 40),
+		more: []figure{{name: "lock/b", unit: inTimes, target: target{most: 30}}},
+	}}
+	for _, name := range []string{"lock/a", "lock/b"} {
+		code, stdout, stderr := bench(t, all, "-check", "-run", "^"+name+"$")
+		if code != 1 || !strings.Contains(stderr, "1 of 2 lines missed") {
+			t.Errorf("run -run %s = %d, stderr %q, want 1 and one missed", name, code, stderr)
+		}
+		for _, want := range []string{"\nlock/a                   |        3 |", "\nlock/b                   |    40.00 |"} {
+			if !strings.Contains(stdout, want) {
+				t.Errorf("run -run %s: stdout %q, want %q", name, stdout, want)
+			}
+		}
+	}
+	if code, stdout, _ := bench(t, all, "-list"); code != 0 || stdout != "lock/a\nlock/b\n" {
+		t.Errorf("run -list = %d, stdout %q, want both", code, stdout)
+	}
+	all[0].ours = tried(0, 3)
+	if code, stdout, stderr := bench(t, all); code != 1 || strings.Contains(stdout, "lock/a") {
+		t.Errorf("run without a figure = %d, stdout %q, stderr %q, want 1 and no line", code, stdout, stderr)
+	}
+}
+
+// tried is a side of trials with so many operations and these figures.
+func tried(ops int, figures ...float64) setup {
+	return func(context.Context, *rig) (*side, error) {
+		t := trial{ops: ops}
+		for _, f := range figures {
+			t.samples = append(t.samples, []float64{f})
+		}
+		return &side{
+			trial:  func(context.Context) (trial, error) { return t, nil },
+			verify: func(context.Context) error { return nil },
+		}, nil
+	}
+}
+
+// There are fewer trials than turns, and their counts are by their operations.
+func TestTrials(t *testing.T) {
+	trials, left := 0, 0
+	s := &side{trial: func(context.Context) (trial, error) {
+		trials++
+		for range 21 {
+			sink = make([]byte, 16)
+		}
+		return trial{ops: 7 - left, samples: [][]float64{{1}}}, nil
+	}}
+	found, err := alternate(t.Context(), []*side{s}, 300)
+	if err != nil || len(found[0]) != 300/long || trials != 300/long+1 {
+		t.Errorf("alternate = %d turns of %d trials, %v, want %d and one to warm up", len(found[0]), trials, err, 300/long)
+	}
+	if found, err = alternate(t.Context(), []*side{s}, minTurns); err != nil || len(found[0]) != minTurns {
+		t.Errorf("alternate = %d turns, %v, want %d", len(found[0]), err, minTurns)
+	}
+	if allocs, err := countAllocs(t.Context(), s); err != nil || allocs != 3 {
+		t.Errorf("countAllocs = %v, %v, want 3", allocs, err)
+	}
+	left = 7
+	if allocs, err := countAllocs(t.Context(), s); err != nil || !math.IsNaN(allocs) {
+		t.Errorf("countAllocs of no operations = %v, %v, want none", allocs, err)
 	}
 }
 
@@ -166,9 +235,9 @@ func TestRunWithoutRedisServer(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	form := regexp.MustCompile(`^(access|location|session|relocation|replica|lock|failure)/[a-z-]+$`)
+	form := regexp.MustCompile(`^(access|location|session|relocation|replica|lock|failure)/[a-z0-9-]+$`)
 	seen := make(map[string]bool)
-	for _, c := range comparisons {
+	for _, c := range lines(comparisons) {
 		if !form.MatchString(c.name) || len(c.name) > nameWidth || seen[c.name] {
 			t.Errorf("name %q: want package/what, once, in %d columns", c.name, nameWidth)
 		}
@@ -182,10 +251,19 @@ func TestNames(t *testing.T) {
 // Every comparison runs to its line, however little six turns say of it.
 func TestComparisonsRun(t *testing.T) {
 	requireServer(t)
+	defer func(all effort) { full = all }(full)
+	full = effort{trial: 50 * time.Millisecond, leases: 200, connections: 100}
 	code, stdout, stderr := bench(t, comparisons)
-	if lines := strings.Count(stdout, "\n"); code != 0 || lines != len(comparisons)+2 {
-		t.Errorf("run = %d, stderr %q, want 0 and a line for each of %d:\n%s", code, stderr, len(comparisons), stdout)
+	if n := strings.Count(stdout, "\n"); code != 0 || n != len(lines(comparisons))+2 {
+		t.Errorf("run = %d, stderr %q, want 0 and a line for each of %d:\n%s", code, stderr, len(lines(comparisons)), stdout)
 	}
+}
+
+func lines(all []comparison) (lines []comparison) {
+	for _, c := range all {
+		lines = append(lines, c.lines()...)
+	}
+	return lines
 }
 
 func requireServer(t *testing.T) {

@@ -31,13 +31,13 @@ func TestReport(t *testing.T) {
 	slow := r
 	slow.ratio = estimate{1.4, 1.3, 1.5}
 	for _, tt := range []struct{ got, want string }{
-		{header(), "name                     |     ours |     peer | ratio ± error   | target           | verdict | trips   | sent    | run     | allocs    | the peer does"},
-		{report(cycle, r), "lock/cycle               |   92.3µs |   76.0µs | 1.21 ± 0.01     | ≤1.30, trips ≤2  | ok      | 2/2     | 3/2     | 11/5.50 | 41/33     | redislock Obtain+Release"},
-		{report(cycle, slow), "lock/cycle               |   92.3µs |   76.0µs | 1.40 ± 0.10     | ≤1.30, trips ≤2  | MISSED  | 2/2     | 3/2     | 11/5.50 | 41/33     | redislock Obtain+Release"},
-		{report(load, r), "session/load             |   92.3µs |   76.0µs | 1.21 ± 0.01     | -                | info    | 2/2     | 3/2     | 11/5.50 | 41/33     | HMGET"},
+		{header(), "name                     |     ours |     peer | ratio ± error   | target                   | verdict | trips     | sent      | run         | allocs    | the peer does"},
+		{report(cycle, r), "lock/cycle               |   92.3µs |   76.0µs | 1.21 ± 0.01     | ≤1.30, trips ≤2          | ok      | 2/2       | 3/2       | 11/5.50     | 41/33     | redislock Obtain+Release"},
+		{report(cycle, slow), "lock/cycle               |   92.3µs |   76.0µs | 1.40 ± 0.10     | ≤1.30, trips ≤2          | MISSED  | 2/2       | 3/2       | 11/5.50     | 41/33     | redislock Obtain+Release"},
+		{report(load, r), "session/load             |   92.3µs |   76.0µs | 1.21 ± 0.01     | -                        | info    | 2/2       | 3/2       | 11/5.50     | 41/33     | HMGET"},
 		{report(memory, result{ours: estimate{812, 806, 815}, oursCount: counts{allocs: 9}}),
-			"lock/memory              |    812ns |        - | ± 6.00ns        | ≤1.00µs          | ok      | -       | -       | -       | 9         | -"},
-		{report(breaker, tiny), "failure/redis-parallel   |    218ns |   91.5µs | 0.0023 ± 0.0002 | ≤0.0050, sent 0  | ok      | 0/4     | 0/4     | 0/4     | 2/49      | a distributed one"},
+			"lock/memory              |    812ns |        - | ± 6.00ns        | ≤1.00µs                  | ok      | -         | -         | -           | 9         | -"},
+		{report(breaker, tiny), "failure/redis-parallel   |    218ns |   91.5µs | 0.0023 ± 0.0002 | ≤0.0050, sent 0          | ok      | 0/4       | 0/4       | 0/4         | 2/49      | a distributed one"},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("got\n%s\nwant\n%s", tt.got, tt.want)
@@ -56,7 +56,23 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-func TestTargetString(t *testing.T) {
+func TestUnits(t *testing.T) {
+	for _, tt := range []struct {
+		unit unit
+		v    float64
+		want string
+	}{
+		{inTime, 1500, "1.50µs"}, {inTimes, 2.018, "2.02"}, {inTimes, 57, "57.00"},
+		{inNumber, 6, "6"}, {inNumber, 1.04, "1.04"}, {inNumber, 0.0021, "0.0021"}, {inNumber, math.NaN(), "-"},
+		{inBytes, 14_450, "14.1KiB"},
+	} {
+		if got := tt.unit.format(tt.v); got != tt.want {
+			t.Errorf("unit %d: format(%v) = %q, want %q", tt.unit, tt.v, got, tt.want)
+		}
+	}
+}
+
+func TestTargetText(t *testing.T) {
 	for want, target := range map[string]target{
 		"-":                   {},
 		"≤0.60":               {ratio: 0.6},
@@ -67,9 +83,12 @@ func TestTargetString(t *testing.T) {
 		"trips 0, sent ≤2":    {trips: none, sent: 2},
 		"trips ≤1.50, sent 0": {trips: 1.5, sent: none},
 	} {
-		if got := target.String(); got != want {
-			t.Errorf("(%+v).String = %q, want %q", target, got, want)
+		if got := target.text(inTime); got != want {
+			t.Errorf("(%+v).text(inTime) = %q, want %q", target, got, want)
 		}
+	}
+	if got, want := (target{most: 1.1, ratio: 0.5}).text(inTimes), "≤0.50, ≤1.10"; got != want {
+		t.Errorf("text(inTimes) = %q, want %q", got, want)
 	}
 }
 
@@ -83,6 +102,8 @@ func TestTargetMissed(t *testing.T) {
 		{target{ratio: 1.3, time: 1000, trips: 2, sent: 3}, false},
 		{target{ratio: 1.29}, true},
 		{target{time: 999}, true},
+		{target{most: 1000}, false},
+		{target{most: 999}, true},
 		{target{trips: 1.9}, true},
 		{target{sent: 2}, true},
 		{target{ratio: 2, sent: 2}, true},

@@ -19,6 +19,7 @@ import (
 type server struct {
 	version string
 	addr    string
+	pid     int           // of the process
 	admin   *redis.Client // one connection, beside the measured ones
 	infos   int64         // INFO commands that admin sent to count
 	stop    func()
@@ -50,6 +51,10 @@ func startServer(ctx context.Context) (s *server, err error) {
 		return nil, fmt.Errorf("start redis-server: %w", err)
 	}
 	s.version = info["Server"]["redis_version"]
+	if s.pid, err = strconv.Atoi(info["Server"]["process_id"]); err != nil || s.pid <= 1 {
+		stop()
+		return nil, fmt.Errorf("start redis-server: its process is %q", info["Server"]["process_id"])
+	}
 	return s, nil
 }
 

@@ -13,27 +13,27 @@ func TestRank(t *testing.T) {
 	for n, want := range map[int]int{
 		1: 1, 5: 1, 6: 1, 8: 1, 9: 2, 10: 2, 12: 3, 15: 4, 20: 6, 25: 8, 30: 10, 40: 14, 50: 18, 100: 40,
 	} {
-		if got := rank(n); got != want {
+		if got := rank(n, 0.5); got != want {
 			t.Errorf("rank(%d) = %d, want %d", n, got, want)
 		}
 	}
 	// Far out, where 2^-n is no float64 any more, the normal approximation holds.
 	const n = 5000
-	if got, want := rank(n), n/2-0.98*math.Sqrt(n); math.Abs(float64(got)-want) > 1.5 {
+	if got, want := rank(n, 0.5), n/2-0.98*math.Sqrt(n); math.Abs(float64(got)-want) > 1.5 {
 		t.Errorf("rank(%d) = %d, want about %.1f", n, got, want)
 	}
 }
 
-func TestBinomialHalf(t *testing.T) {
-	if got := binomialHalf(10, 3); math.Abs(got-120.0/1024) > 1e-12 {
-		t.Errorf("binomialHalf(10, 3) = %v, want 120/1024", got)
+func TestBinomial(t *testing.T) {
+	if got := binomial(10, 3, 0.5); math.Abs(got-120.0/1024) > 1e-12 {
+		t.Errorf("binomial(10, 3, 0.5) = %v, want 120/1024", got)
 	}
 	sum := 0.0
 	for k := range 2001 {
-		sum += binomialHalf(2000, k)
+		sum += binomial(2000, k, 0.5)
 	}
 	if math.Abs(sum-1) > 1e-9 {
-		t.Errorf("sum of binomialHalf(2000, k) = %v, want 1", sum)
+		t.Errorf("sum of binomial(2000, k, 0.5) = %v, want 1", sum)
 	}
 }
 
@@ -89,5 +89,46 @@ func TestIntervalCovers(t *testing.T) {
 func TestRatios(t *testing.T) {
 	if got := ratios([]float64{2, 9}, []float64{1, 3}); !slices.Equal(got, []float64{2, 3}) {
 		t.Errorf("ratios = %v, want [2 3]", got)
+	}
+}
+
+// Another quantile has an interval of its own, which ends at the last sample
+// where there are few.
+func TestEstimateQuantile(t *testing.T) {
+	ordered := make([]float64, 1000)
+	for i := range ordered {
+		ordered[len(ordered)-1-i] = float64(i + 1)
+	}
+	for _, tt := range []struct {
+		samples []float64
+		share   float64
+		want    estimate
+	}{
+		{ordered, 0, estimate{500.5, 469, 532}},
+		{ordered, 0.5, estimate{500.5, 469, 532}},
+		{ordered, 0.99, estimate{990, 983, 997}},
+		{ordered[:50], 0.99, estimate{1000, 998, 1000}},
+		{ordered, 1, estimate{1000, 1000, 1000}},
+		{[]float64{7}, 0.99, estimate{7, 7, 7}},
+	} {
+		if got := estimateQuantile(tt.samples, tt.share); got != tt.want {
+			t.Errorf("estimateQuantile of %d samples at %v = %v, want %v", len(tt.samples), tt.share, got, tt.want)
+		}
+	}
+}
+
+// The figure is of all samples together, the ratio of the turns by pairs.
+func TestResultOf(t *testing.T) {
+	ours := []trial{{samples: [][]float64{{9}, {1, 2, 3}}}, {samples: [][]float64{{9}, {4, 5, 60}}}, {samples: [][]float64{{9}, {7, 8, 9}}}}
+	peer := []trial{{samples: [][]float64{{3}, {1, 1, 1}}}, {samples: [][]float64{{3}, {5, 5, 5}}}, {samples: [][]float64{{3}, {2, 4, 8}}}}
+	r, err := resultOf(0, 1, [][]trial{ours, peer})
+	if err != nil || r.ours.median != 5 || r.peer.median != 4 || r.ratio.median != 2 {
+		t.Errorf("resultOf the second figure = %+v, %v, want 5, 4 and 2", r, err)
+	}
+	if r, err = resultOf(1, 1, [][]trial{ours}); err != nil || r.ours.median != 60 {
+		t.Errorf("resultOf at most = %+v, %v, want 60", r, err)
+	}
+	if _, err = resultOf(0, 2, [][]trial{ours, peer}); err == nil {
+		t.Error("resultOf a figure that no turn has = nil, want an error")
 	}
 }
