@@ -44,5 +44,5 @@ else
   redis.call('HSET', KEYS[1], 'out', s.out, 'bo', int(s.bo), 'r', recent, 'h', int(forgotten))
   redis.call('PEXPIRE', KEYS[2], int(s.x - now + 1000))
 end
-tell(ARGV[3], s.o, 'a', '', ARGV[4])
+tell(ARGV[3], s.o, 'a', '', s.out .. ' ' .. ARGV[4])
 return {'ok', first}

@@ -104,8 +104,16 @@ func (h *Hub) hear(e Event) {
 		}
 		h.mu.Unlock()
 	case Appended:
-		if s := h.session(e.Session); s != nil {
-			s.appended()
+		h.mu.Lock()
+		s, q := h.sessions[e.Session], h.senders[e.Session]
+		if q != nil && e.Out > 0 {
+			// Most likely its own. It looks when it has an answer.
+			q.heard = max(q.heard, e.Out)
+			s = nil
+		}
+		h.mu.Unlock()
+		if s != nil {
+			s.appended(e.Out)
 		}
 	case Yield:
 		if s := h.session(e.Session); s != nil {

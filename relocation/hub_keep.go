@@ -132,9 +132,13 @@ func (h *Hub) listen() {
 // storeContext bounds one request to the store. It outlasts no lease, and ends
 // soon when the Hub has been closed.
 func (h *Hub) storeContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), h.storeTimeout())
+}
+
+func (h *Hub) storeTimeout() time.Duration {
 	timeout := min(h.opts.Lease/4, 2*time.Second)
 	if h.ctx.Err() != nil {
 		timeout = min(timeout, time.Second)
 	}
-	return context.WithTimeout(context.Background(), timeout)
+	return timeout
 }

@@ -247,7 +247,7 @@ func TestYield(t *testing.T) {
 				slow := true
 				r.handle = func(_ context.Context, _ string, s *Session, m Message) error {
 					if slow {
-						time.Sleep(300 * time.Millisecond)
+						time.Sleep(330 * time.Millisecond)
 					}
 					return s.Reply(m.Data)
 				}
@@ -256,8 +256,8 @@ func TestYield(t *testing.T) {
 				time.Sleep(100 * time.Millisecond)
 				start := time.Now()
 				next := c.resume(hub, 1, 0, 0)
-				if took := time.Since(start); took != 200*time.Millisecond {
-					t.Errorf("the owner yielded after %v, want 200ms, when the handler had ended", took)
+				if took := time.Since(start); took != 230*time.Millisecond {
+					t.Errorf("the owner yielded after %v, want 230ms, when the handler had ended", took)
 				}
 				if next.said.In != 1 {
 					t.Errorf("RESUMED says %d, want 1", next.said.In)

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-transparency/transparency"
@@ -20,6 +21,7 @@ const (
 // together.
 type hubSender struct {
 	waiting []*hubSend
+	heard   uint64 // the last message of which there was an Appended meanwhile
 }
 
 // A hubSend is one call of Send.
@@ -63,14 +65,22 @@ func (h *Hub) Send(ctx context.Context, session string, p []byte) (seq uint64, e
 }
 
 func (h *Hub) send(ctx context.Context, session string, p []byte) (uint64, error) {
-	c := &hubSend{p: clone(p), done: make(chan struct{})}
+	c := &hubSend{p: clone(p)}
 	h.mu.Lock()
 	q := h.senders[session]
 	if q == nil {
+		// Nobody else is at it: no goroutine is needed.
 		q = new(hubSender)
 		h.senders[session] = q
+		h.mu.Unlock()
+		h.appendBatch(ctx, session, []*hubSend{c})
+		if h.endSender(session, q) {
+			return c.seq, c.err
+		}
 		h.tasks.Go(func() { h.appendAll(session, q) })
+		return c.seq, c.err
 	}
+	c.done = make(chan struct{})
 	q.waiting = append(q.waiting, c)
 	h.mu.Unlock()
 	select {
@@ -79,10 +89,6 @@ func (h *Hub) send(ctx context.Context, session string, p []byte) (uint64, error
 	case <-ctx.Done():
 	case <-h.ctx.Done():
 	}
-	err := ctx.Err()
-	if err == nil {
-		err = ErrClosed
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	select {
@@ -90,51 +96,63 @@ func (h *Hub) send(ctx context.Context, session string, p []byte) (uint64, error
 		return c.seq, c.err
 	default:
 	}
+	err := ctx.Err()
+	if err == nil {
+		err = ErrClosed
+	}
 	if c.sent {
 		return 0, fmt.Errorf("%w: %w", transparency.ErrUncertain, err)
 	}
-	for i, w := range q.waiting {
-		if w == c {
-			q.waiting = append(q.waiting[:i:i], q.waiting[i+1:]...)
-			break
-		}
-	}
+	q.waiting = slices.DeleteFunc(q.waiting, func(w *hubSend) bool { return w == c })
 	return 0, err
+}
+
+// endSender ends a sender that nobody waits for, and reports whether it did.
+func (h *Hub) endSender(session string, q *hubSender) bool {
+	h.mu.Lock()
+	if len(q.waiting) > 0 {
+		h.mu.Unlock()
+		return false
+	}
+	delete(h.senders, session)
+	s, heard := h.sessions[session], q.heard
+	h.mu.Unlock()
+	if s != nil && heard > 0 {
+		s.appended(heard)
+	}
+	return true
 }
 
 // appendAll appends what waits, until nothing does.
 func (h *Hub) appendAll(session string, q *hubSender) {
-	for {
+	for !h.endSender(session, q) {
 		h.mu.Lock()
-		if len(q.waiting) == 0 {
-			delete(h.senders, session)
-			h.mu.Unlock()
-			return
-		}
 		n, size := 0, 0
 		for n < len(q.waiting) && n < maxBatch && (n == 0 || size+len(q.waiting[n].p) <= maxBatchBytes) {
 			size += len(q.waiting[n].p)
 			q.waiting[n].sent = true
 			n++
 		}
-		calls := q.waiting[:n:n]
-		q.waiting = q.waiting[n:]
+		calls := slices.Clone(q.waiting[:n])
+		q.waiting = slices.Delete(q.waiting, 0, n)
 		h.mu.Unlock()
-		h.appendBatch(session, calls)
+		if n > 0 { // else they have given up
+			h.appendBatch(context.Background(), session, calls)
+		}
 	}
 }
 
 // appendBatch appends the messages of some calls, and tells them.
-func (h *Hub) appendBatch(session string, calls []*hubSend) {
+func (h *Hub) appendBatch(ctx context.Context, session string, calls []*hubSend) {
 	batch := Batch{ID: rand.Text(), Messages: make([][]byte, len(calls))}
 	for i, c := range calls {
 		batch.Messages[i] = c.p
 	}
-	first, err := h.appendOnce(session, &batch)
+	first, err := h.appendOnce(ctx, session, &batch)
 	if errors.Is(err, ErrBufferFull) && len(calls) > 1 {
 		// Some may fit.
 		for _, c := range calls {
-			h.appendBatch(session, []*hubSend{c})
+			h.appendBatch(ctx, session, []*hubSend{c})
 		}
 		return
 	}
@@ -148,30 +166,37 @@ func (h *Hub) appendBatch(session string, calls []*hubSend) {
 	}
 	for i, c := range calls {
 		c.seq, c.err = first+uint64(i), err
-		close(c.done)
+		if err != nil {
+			c.seq = 0
+		}
+		if c.done != nil {
+			close(c.done)
+		}
 	}
 }
 
 // appendOnce makes the request, and makes it again while its outcome is
 // unknown, a few times.
-func (h *Hub) appendOnce(session string, batch *Batch) (uint64, error) {
+func (h *Hub) appendOnce(ctx context.Context, session string, batch *Batch) (uint64, error) {
 	pause := backoff.Policy{Base: 20 * time.Millisecond, Max: 200 * time.Millisecond}
 	start := time.Now()
 	for attempt := 0; ; attempt++ {
-		ctx, cancel := h.storeContext()
-		first, err := h.store.Append(ctx, session, *batch)
+		bounded, cancel := context.WithTimeout(ctx, h.storeTimeout())
+		first, err := h.store.Append(bounded, session, *batch)
 		cancel()
-		unknown := errors.Is(err, transparency.ErrUncertain)
-		if err == nil || batch.Age == 0 && !unknown || attempt == 3 || h.ctx.Err() != nil {
-			if err != nil && batch.Age > 0 && storeTrouble(err) {
+		if err == nil || storeAnswer(err) {
+			return first, err
+		}
+		unknown := batch.Age > 0 || errors.Is(err, transparency.ErrUncertain)
+		if !unknown || attempt == 3 || h.ctx.Err() != nil || backoff.Sleep(ctx, pause.Delay(attempt)) != nil {
+			if unknown && !errors.Is(err, transparency.ErrUncertain) {
 				err = fmt.Errorf("%w: %w", transparency.ErrUncertain, err)
 			}
-			return first, err
+			if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) && !unknown {
+				err = fmt.Errorf("%w: %w", transparency.ErrUnavailable, err)
+			}
+			return 0, err
 		}
-		if batch.Age > 0 && !storeTrouble(err) {
-			return first, err
-		}
-		backoff.Sleep(h.ctx, pause.Delay(attempt)) //nolint:errcheck // looked at above
 		batch.Age = time.Since(start)
 	}
 }

@@ -116,14 +116,17 @@ func TestSendContext(t *testing.T) {
 		c := r.hello("a")
 		link := r.links["a"]
 		link.set(func() { link.hang = true })
+		first, cancelFirst := context.WithCancel(t.Context())
 		ctx, cancel := context.WithCancel(t.Context())
 		errs := make([]error, 2)
 		var calls sync.WaitGroup
-		for i := range errs {
+		for i, ctx := range []context.Context{first, ctx} {
 			calls.Go(func() { _, errs[i] = a.Send(ctx, c.session(), fmt.Append(nil, i)) })
 			synctest.Wait()
 		}
-		cancel()
+		cancel() // while it waits for the first
+		synctest.Wait()
+		cancelFirst()
 		calls.Wait()
 		if !errors.Is(errs[0], transparency.ErrUncertain) || !errors.Is(errs[0], context.Canceled) {
 			t.Errorf("the first Send: error = %v, want ErrUncertain and the context's", errs[0])
@@ -187,6 +190,22 @@ func TestTooLargeForTheClient(t *testing.T) {
 		c.wantClosed(CloseNormal)
 		if rej := c.refused("a", c.resumption(1, 1, 0)); rej.Code != rejectExpired {
 			t.Errorf("resuming gets %+v, want expired", rej)
+		}
+	})
+}
+
+// With hints, they come at once.
+func TestSendHint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newHubRig(t)
+		r.start("a", nil)
+		b := r.start("b", nil)
+		c := r.hello("a")
+		c.sendFrom(b, "one")
+		start := time.Now()
+		c.wantData("1:one")
+		if took := time.Since(start); took > 0 {
+			t.Errorf("it came after %v, want at once", took)
 		}
 	})
 }

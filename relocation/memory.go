@@ -258,7 +258,7 @@ func (t *memoryTable) append(id string, batch Batch, messages [][]byte, size int
 	if s.free {
 		return first, memoryEvent{}, nil
 	}
-	return first, memoryEvent{Event{Kind: Appended, Session: id}, t.earsOf(s.owner)}, nil
+	return first, memoryEvent{Event{Kind: Appended, Session: id, Out: s.out}, t.earsOf(s.owner)}, nil
 }
 
 // Read implements [Store].
@@ -329,7 +329,8 @@ func (m *MemoryStore) Delete(ctx context.Context, lease Lease) error {
 	return err
 }
 
-// Listen implements [Store]. It misses nothing.
+// Listen implements [Store]. It misses nothing but what came before, which it
+// says.
 func (m *MemoryStore) Listen(ctx context.Context, owner string, hear func(Event)) error {
 	t, err := m.open(ctx)
 	if err != nil {
@@ -340,6 +341,7 @@ func (m *MemoryStore) Listen(ctx context.Context, owner string, hear func(Event)
 	// The slice is replaced, not written to: events under way hold the old one.
 	t.ears[owner] = append(t.earsOf(owner), ear)
 	t.mu.Unlock()
+	hear(Event{Kind: Missed})
 	<-ctx.Done()
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -42,17 +42,21 @@ func parseEvent(payload string) (Event, bool) {
 	switch payload[0] {
 	case 'a':
 		e.Kind = Appended
+		e.Out, e.Session, ok = cutNumber(e.Session)
 	case 'y':
-		var generation string
 		e.Kind = Yield
-		generation, e.Session, _ = strings.Cut(e.Session, " ")
-		if e.Generation, err = strconv.ParseUint(generation, 10, 64); err != nil {
-			return Event{}, false
-		}
+		e.Generation, e.Session, ok = cutNumber(e.Session)
 	case 'r':
 		e.Kind = Released
 	default:
 		return Event{}, false
 	}
-	return e, true
+	return e, ok
+}
+
+// cutNumber reads a number and a space before something.
+func cutNumber(text string) (n uint64, rest string, ok bool) {
+	number, rest, ok := strings.Cut(text, " ")
+	n, err := strconv.ParseUint(number, 10, 64)
+	return n, rest, ok && err == nil
 }

@@ -14,7 +14,7 @@ const (
 	maxQueued = 16384
 	// maxUncommitted bounds the messages that would be handled again if this
 	// instance died: then none is handled.
-	maxUncommitted = 1024
+	maxUncommitted = 256
 )
 
 // inbound is a message that was received and not handled.

@@ -114,11 +114,13 @@ func (s *Session) put(m Outgoing) bool {
 	return true
 }
 
-// appended says that there may be more in the store.
-func (s *Session) appended() {
+// appended says that there are messages in the store up to that number, or that
+// there may be any.
+func (s *Session) appended(out uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.look4more = true
+	s.out = max(s.out, out)
+	s.look4more = s.look4more || out == 0
 	s.kick()
 }
 

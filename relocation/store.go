@@ -198,6 +198,8 @@ type Event struct {
 	// the ownership that is to end. Zero stands for any.
 	From       string
 	Generation uint64
+	// Out is the last message, for an Appended. Zero stands for any.
+	Out uint64
 }
 
 // An EventKind says what happened.

@@ -101,7 +101,12 @@ func (r *storeRun) hears(owner string, want relocation.Event, do func()) {
 		time.Sleep(10 * time.Millisecond)
 		return len(heard()) > 0
 	})
+	var out uint64
 	for _, got := range heard() {
+		if want.Kind == relocation.Appended && got.Out <= out {
+			r.Errorf("heard that %d was appended after %d", got.Out, out)
+		}
+		out, got.Out = got.Out, 0
 		if got != want {
 			r.Errorf("heard %+v, want %+v", got, want)
 		}
