@@ -38,12 +38,13 @@ type RedisOptions struct {
 // go on with them; the package page names its keys. Every change is one script
 // and one round trip; all leases that are renewed together take one pipeline.
 //
-// A Redis that answers but has lost something is noticed: all of it is
-// [ErrUnknown], an outbox that is not whole, a generation or a mark that went
-// back is [ErrStateRegressed]. What cannot be noticed is that Redis took the
-// last acknowledged changes with it of a session that nobody has changed or
-// resumed since. Use noeviction, and persistence or replicas as far as the
-// sessions are worth it.
+// A Redis that answers but has lost something is noticed by those who know
+// better: when all of it is gone the answer is [ErrUnknown]; when an owner, a
+// client or a token is ahead of the store, or the outbox is not whole, it is
+// [ErrStateRegressed]. Nobody can notice the loss of a message that was
+// appended and that no transport had yet. Redis answers before it has written
+// to disk or told a replica, so have it persist, and replicate, as far as the
+// sessions are worth it, and set maxmemory-policy to noeviction.
 //
 // A call returns at once when its context ends. At most 64 commands are under
 // way in one store; when so many are without an answer, calls are refused with
