@@ -67,6 +67,18 @@ func program(ctx context.Context, env *lab.Env) error {
 			return err
 		}
 		return client.Get(ctx, env.Prefix()+"child").Err() // the same server, the same prefix
+	case "start": // a process that runs beside this one
+		if _, err := env.Redis(ctx); err != nil {
+			return err
+		}
+		p, err := env.Start(ctx, env.Args[1])
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		fmt.Fprintln(env.Out, p.Said)
+		<-ctx.Done()
+		return ctx.Err()
 	}
 	return nil
 }

@@ -71,10 +71,10 @@ type running struct {
 	child  string // pid
 }
 
-func startRunning(t *testing.T, url, child string) *running {
+func startRunning(t *testing.T, url, how, child string) *running {
 	t.Helper()
 	p := &running{Cmd: labtest.Program{
-		Args: []string{"run", child},
+		Args: []string{how, child},
 		Env:  map[string]string{"REDIS_URL": url},
 	}.Command(context.Background(), t)}
 	p.Stderr = &p.stderr

@@ -22,16 +22,19 @@ func TestSignals(t *testing.T) {
 	server := redistest.StartServer(t)
 	for _, test := range []struct {
 		name   string
+		how    string
 		signal syscall.Signal
 		group  bool
 	}{
-		{"SIGINT", syscall.SIGINT, false},
-		{"SIGINT to all, as Ctrl-C sends it", syscall.SIGINT, true},
-		{"SIGTERM", syscall.SIGTERM, false},
-		{"SIGTERM to all", syscall.SIGTERM, true},
+		{"SIGINT", "run", syscall.SIGINT, false},
+		{"SIGINT to all, as Ctrl-C sends it", "run", syscall.SIGINT, true},
+		{"SIGTERM", "run", syscall.SIGTERM, false},
+		{"SIGTERM to all", "run", syscall.SIGTERM, true},
+		{"SIGINT, a process beside", "start", syscall.SIGINT, false},
+		{"SIGINT to all, a process beside", "start", syscall.SIGINT, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p := startRunning(t, "redis://"+server.Addr(), "wait")
+			p := startRunning(t, "redis://"+server.Addr(), test.how, "wait")
 			target := p.Process.Pid
 			if test.group {
 				target = -target
@@ -54,10 +57,10 @@ func TestSignals(t *testing.T) {
 
 // Nothing runs in a process that was killed: its children see that it is gone.
 func TestParentIsKilled(t *testing.T) {
-	for _, child := range []string{"wait", "stubborn"} {
-		t.Run(child, func(t *testing.T) {
+	for _, args := range [][2]string{{"run", "wait"}, {"run", "stubborn"}, {"start", "wait"}, {"start", "stubborn"}} {
+		t.Run(args[0]+" "+args[1], func(t *testing.T) {
 			t.Parallel()
-			p := startRunning(t, "", child)
+			p := startRunning(t, "", args[0], args[1])
 			if err := p.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
@@ -70,7 +73,7 @@ func TestParentIsKilled(t *testing.T) {
 // A child that does not listen keeps its parent no longer than it must.
 func TestStubbornChild(t *testing.T) {
 	t.Parallel()
-	p := startRunning(t, "", "stubborn")
+	p := startRunning(t, "", "run", "stubborn")
 	if err := p.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}

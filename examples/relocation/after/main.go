@@ -1,8 +1,8 @@
 // After: the client of ../before on a relocation.Conn. Three servers, each a
 // process of its own, share a Redis. The client counts; its server is told to
 // end and drains, so that the client moves; the next one is killed in the middle
-// of its work; and the client counts on, at the third. It asks the Conn what it
-// is doing only to print it.
+// of its work; and the client counts on, at the third. All that it does is send:
+// the states are for us to see, and to know when to kill what.
 //
 //	go run ./examples/relocation/after
 //
@@ -10,17 +10,17 @@
 // requests, and it was enough that the next process could read it (see
 // ../../session). Here the connection is in use while it moves, and with it what
 // is under way: written and not read, read and not handled, handled and not yet
-// said so. Why is it harder? Because of all that two sides have to agree,
-// without the one that knew.
+// said so. Why is it harder? Because on all that two sides have to agree of which
+// one has just come, and because the one that knew may be dead.
 //
 // Is the buffer exactly once? Not by itself. A buffer that is sent again doubles
 // what was handled when its acknowledgement got lost; one that is emptied when
 // it was written loses what nobody read. Here messages are numbered, stay in
 // the buffer until they are handled, and the next server knows from Redis how
-// far the last one came. What a server had begun when it died comes again, and
-// is marked. That its effect is not had twice is up to the handler, which
-// commits the number together with the effect: see server.go. And when the
-// client's process dies, its buffer does.
+// far the last one came. What a server had begun when it died would come again,
+// marked: that it has no second effect is up to the handler, which commits the
+// number together with the effect. See server.go. And if the client's process
+// dies, its buffer does.
 //
 // Why explicit states and not a flag? Because there are three answers to "can I
 // write to the server?": yes; yes, but it is to be left; no, not until there is

@@ -27,7 +27,8 @@ func serve(ctx context.Context, env *lab.Env, client *redis.Client) error {
 	if err != nil {
 		return err
 	}
-	// In one step: the row, and the number of the message that it came of.
+	// In one step: the row, and the number of the message that it came of. The
+	// next server asks for that number when the client comes to it.
 	position := relocation.NewRedisPosition(client, &relocation.RedisPositionOptions{
 		Prefix: env.Prefix() + "position:", Tag: "count", TTL: time.Minute,
 	})
