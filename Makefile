@@ -53,7 +53,7 @@ fuzz: ## every fuzz target, FUZZTIME each
 
 chaos: ## histories of processes under faults: make chaos PKG=lock TIME=60s
 	TRANSPARENCY_CHAOS=$(TIME) $(GO) test -count=1 -run Chaos -timeout 24h -v \
-		$(patsubst %,./%,$(if $(filter ./...,$(PKG)),lock,$(PKG:./%=%)))
+		$(patsubst %,./%,$(if $(filter ./...,$(PKG)),lock relocation,$(PKG:./%=%)))
 
 bench: ## the comparisons with the peers; not part of check
 	cd internal/bench && $(GO) run . -check
