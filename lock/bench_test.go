@@ -9,6 +9,7 @@ import (
 	"github.com/bsm/redislock"
 
 	"github.com/go-transparency/transparency/internal/redistest"
+	"github.com/go-transparency/transparency/internal/testkit"
 	"github.com/go-transparency/transparency/lock"
 )
 
@@ -81,7 +82,7 @@ func BenchmarkHandOver(b *testing.B) {
 		if err := lease.Unlock(b.Context()); err != nil {
 			b.Fatal(err)
 		}
-		next := <-got
+		next := testkit.Receive(b, "the next lease", got)
 		took = append(took, time.Since(start))
 		if next == nil || next.Unlock(b.Context()) != nil {
 			b.Fatal("not handed over")

@@ -11,9 +11,9 @@ import (
 //
 // The holder is not asked. A lease of this Locker ends at once; another process
 // learns of its loss by its next renewal, within a third of its TTL, and works
-// on until then. So Break returns a fence, greater
-// than the holder's and smaller than those to come: a resource that has seen
-// it refuses the holder from then on.
+// on until then. So Break returns a fence, greater than the holder's and
+// smaller than those to come: a resource that has seen it refuses the holder
+// from then on.
 //
 // Errors wrap a class of the root package. With ErrUncertain the lock may have
 // been broken and have a new holder, whom a second Break would break too: look
@@ -43,19 +43,16 @@ func (l *Locker) breakLock(ctx context.Context, key string) (uint64, error) {
 	}
 	l.calls.Add(1)
 	defer l.calls.Done()
-	var here *Lease
-	if s, ok := l.slots.get(slotName{key: key}); ok {
-		here = s.lease
-	}
 	l.unlock()
 
 	fence, err := l.driver.Break(ctx, key)
-	if err == nil && here != nil {
-		l.mu.Lock()
-		if here.state == held {
-			l.lose(here, fmt.Errorf("%w: broken", ErrLost))
-		}
-		l.unlock()
+	if err != nil {
+		return 0, classed(err)
 	}
-	return fence, classed(err)
+	l.mu.Lock()
+	defer l.unlock()
+	if s, ok := l.slots.get(slotName{key: key}); ok && s.lease != nil && s.lease.state == held && s.lease.fence < fence {
+		l.lose(s.lease, fmt.Errorf("%w: broken", ErrLost))
+	}
+	return fence, nil
 }

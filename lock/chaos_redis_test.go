@@ -215,7 +215,7 @@ func TestChaosSentinel(t *testing.T) {
 		pause(ctx, rng, chaosPace)
 		primary.Resume() // it still takes itself for the primary, for a moment
 		primary, other = other, primary
-		eventually(t, "the former primary is a replica", 20*time.Second, func() bool {
+		eventually(t, "the former primary is a replica", func() bool {
 			info, err := client.Info(t.Context(), "replication").Result()
 			return err == nil && strings.Contains(info, "state=online")
 		})
@@ -238,7 +238,7 @@ func TestChaosSentinel(t *testing.T) {
 // that moment.
 func (c *crowd) await(t *testing.T, after int64) {
 	t.Helper()
-	eventually(t, "a new lease writes", 20*time.Second, func() bool {
+	eventually(t, "a new lease writes", func() bool {
 		c.chronicle.mu.Lock()
 		defer c.chronicle.mu.Unlock()
 		for _, events := range c.events {
@@ -294,7 +294,7 @@ func nothingLeft(t *testing.T, client *redis.Client, prefix string) {
 		}
 		return keys
 	}
-	eventually(t, "no lock is left", failoverTTL+5*time.Second, func() bool {
+	eventually(t, "no lock is left", func() bool {
 		return !slices.ContainsFunc(keys(), func(key string) bool { return strings.HasSuffix(key, "}") })
 	})
 	for _, key := range keys() {

@@ -81,7 +81,7 @@ func contend(t *testing.T, lockers []*lock.Locker, turns int) []int {
 				}
 			}
 		})
-		eventually(t, "it waits", 5*time.Second, func() bool { return l.Stats().Waiting == 1 })
+		eventually(t, "it waits", func() bool { return l.Stats().Waiting == 1 })
 	}
 	mustUnlock(t, holder)
 	wg.Wait()

@@ -10,6 +10,7 @@ import (
 	"github.com/go-transparency/transparency"
 	"github.com/go-transparency/transparency/internal/faultnet"
 	"github.com/go-transparency/transparency/internal/redistest"
+	"github.com/go-transparency/transparency/internal/testkit"
 	"github.com/go-transparency/transparency/lock"
 )
 
@@ -40,7 +41,7 @@ func TestFaultCutAnywhere(t *testing.T) {
 		key := fmt.Sprint(dir, "-", n)
 		keys = append(keys, key)
 		// A cut may have hit a connection of the background after its reply.
-		eventually(t, "a connection", 5*time.Second, func() bool {
+		eventually(t, "a connection", func() bool {
 			lease, err := l.Mutex("warm", nil).Lock(t.Context())
 			return err == nil && lease.Unlock(t.Context()) == nil
 		})
@@ -55,7 +56,7 @@ func TestFaultCutAnywhere(t *testing.T) {
 		if err := lease.Unlock(t.Context()); err != nil {
 			oneClass("Unlock", err)
 			uncertain++
-			eventually(t, "Unlock again", 5*time.Second, func() bool { return lease.Unlock(t.Context()) == nil })
+			eventually(t, "Unlock again", func() bool { return lease.Unlock(t.Context()) == nil })
 		}
 	}
 	for n := int64(0); n < 700; n += 7 {
@@ -67,7 +68,7 @@ func TestFaultCutAnywhere(t *testing.T) {
 	if uncertain < 60 {
 		t.Errorf("%d of %d cuts hit, which shows little", uncertain, len(keys))
 	}
-	eventually(t, "nothing to undo", 20*time.Second, func() bool { return l.Stats().Undoing == 0 })
+	eventually(t, "nothing to undo", func() bool { return l.Stats().Undoing == 0 })
 	for _, key := range keys {
 		gone(t, direct, "lock:{"+key+"}", 0)
 	}
@@ -78,7 +79,7 @@ func TestFaultCutAnywhere(t *testing.T) {
 func TestFaultAmnesia(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartServer(t)
-	a := newLocker(t, s.Client(t), lock.Options{TTL: 900 * time.Millisecond})
+	a := newLocker(t, s.Client(t), lock.Options{TTL: 4 * time.Second})
 	b := newLocker(t, s.Client(t), lock.Options{})
 	for name, forget := range map[string]func(){
 		"restart": func() { s.Restart(t) },
@@ -93,11 +94,11 @@ func TestFaultAmnesia(t *testing.T) {
 			}
 			got <- next
 		}()
-		eventually(t, "a waiter", 5*time.Second, func() bool { return b.Stats().Waiting == 1 })
+		eventually(t, "a waiter", func() bool { return b.Stats().Waiting == 1 })
 		forget()
-		<-lease.Context().Done()
+		testkit.Receive(t, name+": the loss", lease.Context().Done())
 		wantErr(t, name+": cause", context.Cause(lease.Context()), lock.ErrLost)
-		next := <-got
+		next := testkit.Receive(t, "the next lease", got)
 		if next == nil {
 			return
 		}
@@ -132,7 +133,7 @@ func TestFaultLateGrant(t *testing.T) {
 	if direct.Exists(t.Context(), "lock:{late}").Val() != 1 {
 		t.Errorf("the attempt was not executed; the check shows nothing")
 	}
-	gone(t, direct, "lock:{late}", 3*time.Second)
+	gone(t, direct, "lock:{late}", testkit.Limit)
 }
 
 // A server that stands still for a moment, while a lock is free, while it is
@@ -174,11 +175,11 @@ func TestFaultShortPause(t *testing.T) {
 			}
 			got <- next
 		}()
-		eventually(t, "a waiter", 5*time.Second, func() bool { return b.Stats().Waiting == 1 })
+		eventually(t, "a waiter", func() bool { return b.Stats().Waiting == 1 })
 		<-pause()
 		resumed, start = pause(), time.Now()
 		mustUnlock(t, lease)
-		next := <-got
+		next := testkit.Receive(t, "the next lease", got)
 		soon("waited for", start)
 		<-resumed
 		if next == nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-transparency/transparency/internal/testkit"
 	"github.com/go-transparency/transparency/lock"
 )
 
@@ -66,19 +67,15 @@ func wantErr(t *testing.T, op string, err error, want ...error) {
 	}
 }
 
-func eventually(t *testing.T, what string, d time.Duration, cond func() bool) {
+func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for end := time.Now().Add(d); !cond(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not within %v", what, d)
-		}
-	}
+	testkit.Eventually(t, what, testkit.Limit, cond)
 }
 
 // gone waits until the key is not in Redis.
 func gone(t *testing.T, client redis.Cmdable, key string, d time.Duration) {
 	t.Helper()
-	eventually(t, key+" is gone", d, func() bool {
+	testkit.Eventually(t, key+" is gone", d, func() bool {
 		n, err := client.Exists(context.Background(), key).Result()
 		return err == nil && n == 0
 	})

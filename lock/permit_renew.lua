@@ -7,9 +7,12 @@
 -- Reply 1 if the token holds a permit, which now lasts for the TTL; else 0.
 --
 -- Run twice it extends twice, to the same effect.
+--
+-- The sweep comes first also because what follows is then not refused when the
+-- server is out of memory: a script that has written may go on.
 local time = clock()
-local ends = redis.call('ZSCORE', KEYS[1], ARGV[1])
-if not ends or tonumber(ends) <= time then
+sweep(KEYS[1], time)
+if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
   return 0
 end
 hold(KEYS[1], ARGV[1], time, ARGV[2])

@@ -2,6 +2,9 @@ package lock
 
 import (
 	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/go-transparency/transparency/internal/rediskit"
 )
@@ -12,6 +15,8 @@ func (d *RedisDriver) Renew(ctx context.Context, claims []Claim) []error {
 	if err == nil {
 		var results []error
 		results, err = rediskit.Do(ctx, d.renewing, rediskit.Writes, func(ctx context.Context) ([]error, error) {
+			ctx, cancel := d.inTime(ctx)
+			defer cancel()
 			return d.renew(ctx, claims), nil
 		}, nil)
 		if err == nil {
@@ -23,6 +28,17 @@ func (d *RedisDriver) Renew(ctx context.Context, claims []Claim) []error {
 		results[i] = err
 	}
 	return results
+}
+
+// inTime lets a pipeline that may go to several servers end a little before
+// the exchange does: what the others have answered is heard although one of
+// them hangs.
+func (d *RedisDriver) inTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if _, single := d.client.(*redis.Client); single || !ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, time.Until(deadline)*3/4)
 }
 
 // renew sends the claims in one pipeline. A server that does not know the

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-transparency/transparency"
 	"github.com/go-transparency/transparency/internal/redistest"
+	"github.com/go-transparency/transparency/internal/testkit"
 	"github.com/go-transparency/transparency/lock"
 )
 
@@ -66,19 +67,19 @@ func TestRedisKeys(t *testing.T) {
 		next, _ := b.Mutex("a{b}%", nil).Lock(ctx)
 		got <- next
 	}()
-	eventually(t, "a waiter", 5*time.Second, func() bool { return b.Stats().Waiting == 1 })
+	eventually(t, "a waiter", func() bool { return b.Stats().Waiting == 1 })
 	for key, most := range map[string]time.Duration{
 		p + "{a%7Bb%7D%25}":       lock.DefaultTTL,
 		p + "{a%7Bb%7D%25}:fence": time.Hour,
 		p + "{a%7Bb%7D%25}:line":  10 * time.Second,
 	} {
-		eventually(t, key, time.Second, func() bool { return client.Exists(ctx, key).Val() == 1 })
+		eventually(t, key, func() bool { return client.Exists(ctx, key).Val() == 1 })
 		if ttl := client.PTTL(ctx, key).Val(); ttl <= most/2 || ttl > most {
 			t.Errorf("TTL of %q = %v, want about %v", key, ttl, most)
 		}
 	}
 	mustUnlock(t, lease)
-	next := <-got
+	next := testkit.Receive(t, "the next lease", got)
 	if next == nil {
 		t.Fatal("the waiter was not granted the lock")
 	}
@@ -114,7 +115,7 @@ func TestRedisScriptFlush(t *testing.T) {
 			more = append(more, mustLock(t, l.Mutex(fmt.Sprint("k", j), nil)))
 		}
 		flush()
-		eventually(t, "all are renewed", 20*time.Second, func() bool { return l.Stats().Renewed >= 6 })
+		eventually(t, "all are renewed", func() bool { return l.Stats().Renewed >= 6 })
 		for _, lease := range append(more, lease) {
 			mustUnlock(t, lease)
 		}
@@ -166,7 +167,7 @@ func TestRedisFences(t *testing.T) {
 		t.Logf("a fence that is no number: %d", lease.Fence())
 		mustUnlock(t, lease)
 	}
-	gone(t, client, s.Prefix()+"{k}", 3*time.Second)
+	gone(t, client, s.Prefix()+"{k}", testkit.Limit)
 }
 
 // Early in a second the microseconds have fewer digits, and the fence has not.
@@ -208,7 +209,7 @@ func TestRedisWrongType(t *testing.T) {
 		_, err := l.Mutex("k", nil).Lock(ctx)
 		wantErr(t, "Lock over a list at "+key, err, transparency.ErrInvalid)
 		if suffix != "" {
-			gone(t, client, s.Prefix()+"{k}", 3*time.Second)
+			gone(t, client, s.Prefix()+"{k}", testkit.Limit)
 		}
 		if client.LLen(ctx, key).Val() != 1 {
 			t.Errorf("the list at %q was changed", key)
@@ -380,10 +381,10 @@ func TestRedisDeadWaiter(t *testing.T) {
 			}
 			got <- next
 		}()
-		eventually(t, "a waiter that hears", 5*time.Second, func() bool { return b.Stats().Attempts >= 2 })
+		eventually(t, "a waiter that hears", func() bool { return b.Stats().Attempts >= 2 })
 		start := time.Now()
 		mustUnlock(t, lease)
-		next := <-got
+		next := testkit.Receive(t, "the next lease", got)
 		if next == nil {
 			return
 		}

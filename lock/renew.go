@@ -77,12 +77,12 @@ func (l *Locker) keepAll(wait time.Duration) {
 		}
 		if len(l.leases) == 0 {
 			k.running = false
-			l.unlock()
+			l.unlockAside()
 			return
 		}
 		wait := min(l.leases[0].due.at.Sub(now.at), maxLook)
 		k.next = now.at.Add(wait)
-		l.unlock()
+		l.unlockAside()
 		timer.Reset(wait)
 	}
 }
@@ -219,10 +219,26 @@ func (l *Locker) report(msg string, s *Lease, err error) {
 
 // unlock frees l.mu and then tells the logger what there is to tell.
 func (l *Locker) unlock() {
-	reports := l.reports
-	l.reports = nil
-	l.mu.Unlock()
-	for _, report := range reports {
+	for _, report := range l.takeReports() {
 		report()
 	}
+}
+
+// unlockAside is unlock for the keeper, which a slow logger must not keep from
+// the other leases.
+func (l *Locker) unlockAside() {
+	if reports := l.takeReports(); len(reports) > 0 {
+		l.tasks.Go(func() {
+			for _, report := range reports {
+				report()
+			}
+		})
+	}
+}
+
+func (l *Locker) takeReports() []func() {
+	defer l.mu.Unlock()
+	reports := l.reports
+	l.reports = nil
+	return reports
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-transparency/transparency"
 	"github.com/go-transparency/transparency/internal/redistest"
+	"github.com/go-transparency/transparency/internal/testkit"
 	"github.com/go-transparency/transparency/lock"
 )
 
@@ -50,19 +51,19 @@ func TestRedisPermitKeys(t *testing.T) {
 		}
 		got <- next
 	}()
-	eventually(t, "a waiter", 5*time.Second, func() bool { return b.Stats().Waiting == 1 })
+	eventually(t, "a waiter", func() bool { return b.Stats().Waiting == 1 })
 	for key, most := range map[string]time.Duration{
 		p + "{a%7Bb%7D%25}:permits":       lock.DefaultTTL,
 		p + "{a%7Bb%7D%25}:permits:fence": time.Hour,
 		p + "{a%7Bb%7D%25}:permits:line":  10 * time.Second,
 	} {
-		eventually(t, key, time.Second, func() bool { return client.Exists(ctx, key).Val() == 1 })
+		eventually(t, key, func() bool { return client.Exists(ctx, key).Val() == 1 })
 		if ttl := client.PTTL(ctx, key).Val(); ttl <= most/2 || ttl > most {
 			t.Errorf("TTL of %q = %v, want about %v", key, ttl, most)
 		}
 	}
 	mustUnlock(t, first)
-	next := <-got
+	next := testkit.Receive(t, "the next lease", got)
 	if next == nil {
 		return
 	}
@@ -99,7 +100,7 @@ func TestRedisPermitTrouble(t *testing.T) {
 		t.Errorf("fence %d, want the next", lease.Fence())
 	}
 	client.ScriptFlush(ctx)
-	eventually(t, "a permit and a lock are renewed in one pipeline", 20*time.Second, func() bool { return l.Stats().Renewed >= 2 })
+	eventually(t, "a permit and a lock are renewed in one pipeline", func() bool { return l.Stats().Renewed >= 2 })
 	if n := l.Stats().RenewalsFailed; n != 0 {
 		t.Errorf("%d renewals failed", n)
 	}
@@ -141,6 +142,26 @@ func TestRedisPermitDenied(t *testing.T) {
 	if n := admin.DBSize(ctx).Val(); n != 0 {
 		t.Errorf("%d keys were made", n)
 	}
+}
+
+// A server that is out of memory renews what is held, permits as well as locks.
+func TestRedisOutOfMemory(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartServer(t)
+	client, ctx := s.Client(t), t.Context()
+	l := newLocker(t, client, lock.Options{TTL: 6 * time.Second})
+	lease, permit := mustLock(t, l.Mutex("k", nil)), mustAcquire(t, l.Semaphore("k", 2, nil))
+	if err := client.ConfigSet(ctx, "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := l.Mutex("another", nil).Lock(ctx)
+	wantErr(t, "Lock of a new key", err, transparency.ErrUnavailable)
+	eventually(t, "both are renewed", func() bool { s := l.Stats(); return s.Renewed+s.RenewalsFailed >= 2 })
+	if s := l.Stats(); s.RenewalsFailed != 0 {
+		t.Errorf("Stats = %+v, want no renewal that failed", s)
+	}
+	mustUnlock(t, lease)
+	mustUnlock(t, permit)
 }
 
 // What another hand has set is waited for, and not shown to those who wait.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-transparency/transparency/internal/redistest"
+	"github.com/go-transparency/transparency/internal/testkit"
 	"github.com/go-transparency/transparency/lock"
 )
 
@@ -72,19 +73,19 @@ func TestSentinelFailover(t *testing.T) {
 		}
 		got <- next
 	}()
-	eventually(t, "a waiter", 5*time.Second, func() bool { return b.Stats().Waiting == 1 })
+	eventually(t, "a waiter", func() bool { return b.Stats().Waiting == 1 })
 	s.Replica().AwaitSync(t, s.Primary())
 	s.Primary().Kill()
 	s.AwaitPrimary(t, s.Replica())
 
 	renewed := a.Stats().Renewed
-	eventually(t, "both are renewed after the failover", 20*time.Second, func() bool { return a.Stats().Renewed >= renewed+2 })
+	eventually(t, "both are renewed after the failover", func() bool { return a.Stats().Renewed >= renewed+2 })
 	if lease.Err() != nil || permit.Err() != nil {
 		t.Errorf("Err after the failover = %v, %v, want nil", lease.Err(), permit.Err())
 	}
 	mustUnlock(t, lease)
 	mustUnlock(t, permit)
-	next := <-got
+	next := testkit.Receive(t, "the next lease", got)
 	if next == nil {
 		return
 	}
@@ -98,7 +99,7 @@ func TestSentinelFailover(t *testing.T) {
 func lockInTime(t *testing.T, m lock.Mutex) *lock.Lease {
 	t.Helper()
 	var lease *lock.Lease
-	eventually(t, "a lease", 20*time.Second, func() bool {
+	eventually(t, "a lease", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		var err error

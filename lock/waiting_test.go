@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-transparency/transparency/internal/faultnet"
 	"github.com/go-transparency/transparency/internal/redistest"
+	"github.com/go-transparency/transparency/internal/testkit"
 	"github.com/go-transparency/transparency/lock"
 )
 
@@ -37,7 +38,7 @@ func TestWaitersConnections(t *testing.T) {
 	}
 	admin := s.Client(t)
 	subscribed, normal := 0, 0
-	eventually(t, "all wait, and hear", 20*time.Second, func() bool {
+	eventually(t, "all wait, and hear", func() bool {
 		subscribed, normal = 0, 0
 		for line := range strings.Lines(admin.ClientList(t.Context()).Val()) {
 			switch {
@@ -91,10 +92,10 @@ func TestFaultSilentSubscription(t *testing.T) {
 			}
 			got <- next
 		}()
-		eventually(t, "a waiter", 5*time.Second, func() bool { return b.Stats().Waiting == 1 })
+		eventually(t, "a waiter", func() bool { return b.Stats().Waiting == 1 })
 		start := time.Now()
 		mustUnlock(t, lease)
-		next := <-got
+		next := testkit.Receive(t, "the next lease", got)
 		took := time.Since(start)
 		if next != nil {
 			mustUnlock(t, next)
@@ -109,14 +110,14 @@ func TestFaultSilentSubscription(t *testing.T) {
 		}
 		return n
 	}
-	eventually(t, "it hears", 5*time.Second, func() bool { return subscriptions() == 1 })
+	eventually(t, "it hears", func() bool { return subscriptions() == 1 })
 	proxy.Drop(faultnet.Both, true)
 	if took := handOver(); took > 5*time.Second { // one second, on a machine at rest
 		t.Errorf("handed over in %v without wake-ups, want the second of a poll", took)
 	}
 	proxy.Drop(faultnet.Both, false)
 	proxy.Reset()
-	eventually(t, "it hears again", 20*time.Second, func() bool { return subscriptions() == 1 })
+	eventually(t, "it hears again", func() bool { return subscriptions() == 1 })
 }
 
 // A waiter for a permit whose process died is passed over, as one for a lock is.
@@ -144,9 +145,9 @@ func TestRedisDeadPermitWaiter(t *testing.T) {
 		}
 		got <- next
 	}()
-	eventually(t, "a waiter that hears", 5*time.Second, func() bool { return b.Stats().Attempts >= 2 })
+	eventually(t, "a waiter that hears", func() bool { return b.Stats().Attempts >= 2 })
 	mustUnlock(t, lease)
-	next := <-got
+	next := testkit.Receive(t, "the next lease", got)
 	if next == nil {
 		return
 	}
@@ -169,7 +170,7 @@ func TestRedisManyRenewals(t *testing.T) {
 	var h trips
 	client.AddHook(&h)
 	const n = 10_000
-	l := newLocker(t, client, lock.Options{TTL: 12 * time.Second, Timeout: 4 * time.Second})
+	l := newLocker(t, client, lock.Options{TTL: 15 * time.Second, Timeout: 4 * time.Second})
 	ctx := context.Background()
 	leases := make([]*lock.Lease, n)
 	for i := range leases {
@@ -179,7 +180,7 @@ func TestRedisManyRenewals(t *testing.T) {
 		}
 	}
 	before, renewed := h.n.Load(), l.Stats().Renewed
-	eventually(t, "all are renewed", 30*time.Second, func() bool { return l.Stats().Renewed-renewed >= n })
+	testkit.Eventually(t, "all are renewed", 2*testkit.Limit, func() bool { return l.Stats().Renewed-renewed >= n })
 	stats := l.Stats()
 	t.Logf("%d renewals in %d round trips, %+v", stats.Renewed-renewed, h.n.Load()-before, stats)
 	if sent := h.n.Load() - before; sent > 60 {

@@ -30,11 +30,11 @@
 //
 // [Run] lets real time pass: TTLs are a second or so, checks run in parallel,
 // and how late something may come leaves room for a busy machine. A check that
-// fails while the machine's own timers are late shows nothing, and is tried
-// again, a few times, with an Open of its own. [RunFakeTime]
-// runs in bubbles of testing/synctest, where all waits are exact and cost
-// nothing; it is for stores in the same process that take their time from
-// package time.
+// fails while the machine's own timers, or the answers of the driver, are more
+// than 10 ms late shows nothing, and is tried again, a dozen times at most, with
+// an Open of its own. [RunFakeTime] runs in bubbles of testing/synctest, where
+// all waits are exact and cost nothing; it is for stores in the same process
+// that take their time from package time.
 //
 // # What it finds
 //

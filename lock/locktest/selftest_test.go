@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -52,8 +53,11 @@ func TestRetry(t *testing.T) {
 			tries++
 			r.Errorf("failed")
 		}}
-		found := c.inTime(t, func(*testing.T) func() lock.Driver { return nil }, func() func() bool {
-			return func() bool { return late }
+		found := c.inTime(t, func(*testing.T) func() lock.Driver { return nil }, func(l *lateness) func() {
+			if late {
+				l.note(time.Hour)
+			}
+			return func() {}
 		})
 		if want := map[bool]int{false: 1, true: maxTries}[late]; tries != want || len(found) != 1 {
 			t.Errorf("a check that fails is tried %d times when the machine is late: %v; found %q", tries, late, found)
