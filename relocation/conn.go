@@ -25,15 +25,13 @@ type Conn struct {
 	log    *slog.Logger
 	wall   func() time.Time // the wall clock; nil means that of time.Now
 
-	ctx      context.Context // ends with the Conn
-	cancel   context.CancelFunc
-	dialling context.Context // ends before, when Close needs no new server
-	stopDial context.CancelFunc
-	done     chan struct{} // closed when the Conn has ended
-	arrived  chan struct{} // a token for Receive
-	kick     chan struct{} // a token for the mover
-	tasks    sync.WaitGroup
-	changes  changes
+	ctx     context.Context // ends with the Conn
+	cancel  context.CancelFunc
+	done    chan struct{} // closed when the Conn has ended
+	arrived chan struct{} // a token for Receive
+	kick    chan struct{} // a token for the mover
+	tasks   sync.WaitGroup
+	changes changes
 
 	mu      sync.Mutex // guards what follows
 	after   []func()   // to be called without the lock; see unlock
@@ -68,7 +66,6 @@ func newConn(addrs func(context.Context) ([]string, error), d Dialer, opts DialO
 		done: make(chan struct{}), arrived: make(chan struct{}, 1), kick: make(chan struct{}, 1),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.dialling, c.stopDial = context.WithCancel(c.ctx)
 	return c
 }
 

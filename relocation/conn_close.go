@@ -73,7 +73,6 @@ func (c *Conn) beginClose() {
 	c.sends.fail(ErrClosed)
 	c.waits.fail(ErrClosed)
 	wakeUp(c.arrived)
-	c.stopDial()
 	switch {
 	case c.link == nil && !c.mover.opening && !c.mover.left:
 		c.end(ErrClosed)

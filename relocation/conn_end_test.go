@@ -211,6 +211,12 @@ func TestConnPeerCloses(t *testing.T) {
 			if _, err := c.Receive(t.Context()); !errors.Is(err, want) {
 				t.Errorf("code %d: Receive error = %v, want %v", code, err, want)
 			}
+			synctest.Wait()
+			f.with(func() {
+				if got := f.peers["a"].code; got != CloseNormal {
+					t.Errorf("code %d: the client closed the transport with %d, want %d", code, got, CloseNormal)
+				}
+			})
 		})
 	}
 }
@@ -317,12 +323,24 @@ func TestConnCloseIsBounded(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet(t, "a")
-			c := f.dial(nil, "a")
+			c := f.dial(&DialOptions{BufferMessages: 1}, "a")
 			f.net.Freeze("a", BothWays)
+			sendAll(t, c, "1")
+			pending := make(chan error, 1)
 			ctx, cancel := test.ctx()
 			defer cancel()
 			start := time.Now()
+			go func() {
+				pending <- c.Send(context.Background(), nil)
+				if d := time.Since(start); d != 0 {
+					t.Errorf("%s: Send returned after %v, want at once", name, d)
+				}
+			}()
+			synctest.Wait()
 			c.Close(ctx)
+			if err := <-pending; !errors.Is(err, ErrClosed) {
+				t.Errorf("%s: Send error = %v, want ErrClosed", name, err)
+			}
 			if d := time.Since(start); d != test.want {
 				t.Errorf("%s: Close took %v, want %v", name, d, test.want)
 			}

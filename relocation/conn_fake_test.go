@@ -25,6 +25,8 @@ type fakeFleet struct {
 	terms opened
 	// blind servers do not notice when they know less than the client.
 	blind bool
+	// mute ones write no message by themselves.
+	mute bool
 	// opening decides on an opening: a REJECT, or nothing. It is called under
 	// mu.
 	opening func(s *fakePeer, o opening) *reject
@@ -247,6 +249,8 @@ func (s *fakePeer) attach(k kind, o opening) *reject {
 		case shown < x.confirmed:
 			return &reject{Code: rejectTaken}
 		case f.blind:
+		case o.Received < x.acked:
+			return &reject{Code: rejectTaken}
 		case o.Acked > x.in || o.Received > f.terms.Out+uint64(len(x.out)):
 			return &reject{Code: rejectRegressed}
 		}
@@ -288,6 +292,9 @@ func (s *fakePeer) pump() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i, p := range s.session.out {
+		if f.mute {
+			break
+		}
 		if seq := f.terms.Out + uint64(i) + 1; seq > s.session.acked {
 			s.write(appendData(nil, seq, 0, p))
 		}

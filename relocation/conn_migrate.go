@@ -217,7 +217,7 @@ func (c *Conn) nextTarget(p *plan) (string, error) {
 		if !fetch {
 			return addr, err
 		}
-		ctx, cancel := context.WithTimeout(c.dialling, c.opts.DialTimeout)
+		ctx, cancel := context.WithTimeout(c.ctx, c.opts.DialTimeout)
 		addrs, err := c.addrs(ctx)
 		cancel()
 		if err != nil {
@@ -254,7 +254,7 @@ func (c *Conn) popTarget(p *plan) (addr string, fetch bool, err error) {
 // dialTarget dials. The end of the call of Migrate ends the dial of a move that
 // only it wished for.
 func (c *Conn) dialTarget(p *plan, addr string) (Transport, []byte, error) {
-	ctx, cancel := context.WithCancel(c.dialling)
+	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	c.mu.Lock()
 	if w := c.mover.wish; w != nil && !p.asked {

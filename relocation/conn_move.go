@@ -132,8 +132,7 @@ func (c *Conn) reconnect() {
 	}
 	m.retry, m.atOnce = 0, false
 	c.unlock()
-	if backoff.Sleep(c.dialling, delay) != nil {
-		c.gaveUp()
+	if backoff.Sleep(c.ctx, delay) != nil {
 		return
 	}
 	if !hinted {
@@ -143,16 +142,7 @@ func (c *Conn) reconnect() {
 			return
 		}
 	}
-	c.judged(addr, c.connect(c.dialling, addr))
-}
-
-// gaveUp notes that Close has stopped the dialling.
-func (c *Conn) gaveUp() {
-	c.mu.Lock()
-	defer c.unlock()
-	if c.closing {
-		c.end(ErrClosed)
-	}
+	c.judged(addr, c.connect(c.ctx, addr))
 }
 
 // nextAddr returns the next address of this round, and begins another round
@@ -164,7 +154,7 @@ func (c *Conn) nextAddr() (string, error) {
 	c.unlock()
 	var pool []string
 	if empty {
-		ctx, cancel := context.WithTimeout(c.dialling, c.opts.DialTimeout)
+		ctx, cancel := context.WithTimeout(c.ctx, c.opts.DialTimeout)
 		defer cancel()
 		addrs, err := c.addrs(ctx)
 		if err == nil && len(addrs) == 0 {

@@ -190,8 +190,8 @@ func TestConnMigrateTimeout(t *testing.T) {
 // a pace.
 func TestConnFollowsThreeHops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t, "a", "b", "c", "d", "e", "z")
-		next := map[string]string{"b": "c", "c": "d", "d": "e", "e": "a"}
+		f := newFleet(t, "a", "b", "c", "d", "e", "f", "z")
+		next := map[string]string{"b": "c", "c": "d", "d": "e", "e": "f"}
 		f.opening = func(s *fakePeer, o opening) *reject {
 			if to := next[s.addr]; to != "" {
 				return &reject{Code: rejectMoved, Locations: []string{"a", to}}
@@ -205,6 +205,9 @@ func TestConnFollowsThreeHops(t *testing.T) {
 		var addrs []string
 		for _, o := range f.openingsAt("") {
 			addrs = append(addrs, o.addr)
+			if next[o.addr] != "" && !o.at.Equal(f.openingsAt("b")[0].at) {
+				t.Errorf("asked %q later than b", o.addr)
+			}
 		}
 		if !slices.Equal(addrs, []string{"a", "b", "c", "d", "e", "z"}) {
 			t.Errorf("asked %v", addrs)
@@ -340,6 +343,24 @@ func TestConnFinalGoAway(t *testing.T) {
 		fakeWait(t, "resume", func() bool { return c.Stats().Connections == 2 })
 		if c.Addr() != "b" {
 			t.Errorf("the server is %q, want b", c.Addr())
+		}
+	})
+}
+
+// The end of its context ends the dial of Migrate, so that another can be made.
+func TestConnMigrateEndsItsDial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, "a", "b", "c")
+		c := f.dial(nil, "a")
+		f.net.Hang("b", true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		if err := c.Migrate(ctx, "b"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Migrate = %v, want the context's error", err)
+		}
+		if err := c.Migrate(t.Context(), "c"); err != nil || time.Since(start) != time.Second {
+			t.Errorf("Migrate = %v after %v, want nil at once", err, time.Since(start)-time.Second)
 		}
 	})
 }

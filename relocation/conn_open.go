@@ -24,19 +24,14 @@ type verdict struct {
 	locations []string
 }
 
-// connect makes one attempt at an address. The first context ends the dial,
-// and the whole is bounded by DialTimeout.
+// connect makes one attempt at an address, bounded by DialTimeout.
 func (c *Conn) connect(ctx context.Context, addr string) verdict {
 	deadline := time.Now().Add(c.opts.DialTimeout)
 	t, credentials, err := c.dial(ctx, addr, deadline)
 	if err != nil {
 		return dialVerdict(err)
 	}
-	opening := c.ctx
-	if c.token == nil { // the first: no one else looks at the token yet
-		opening = ctx
-	}
-	return c.open(opening, t, addr, credentials, deadline)
+	return c.open(ctx, t, addr, credentials, deadline)
 }
 
 func dialVerdict(err error) verdict {
@@ -144,11 +139,8 @@ func (c *Conn) exchange(ctx context.Context, t Transport, credentials []byte) (v
 func (c *Conn) opening(credentials []byte) ([]byte, kind, error) {
 	c.mu.Lock()
 	defer c.unlock()
-	switch {
-	case c.err != nil:
+	if c.err != nil {
 		return nil, 0, c.err
-	case c.closing && !c.mover.left:
-		return nil, 0, ErrClosed
 	}
 	o := opening{
 		MinVersion: version, MaxVersion: version,

@@ -57,6 +57,33 @@ func TestConnStormIsSpread(t *testing.T) {
 	})
 }
 
+// RL-16: clients that are sent away at once do not come to the target at once.
+func TestConnFinalGoAwayIsSpread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, "a", "b")
+		var peers []*fakePeer
+		f.attached = func(s *fakePeer) {
+			f.with(func() { peers = append(peers, s) })
+		}
+		storm(t, f, "a")
+		synctest.Wait()
+		start := time.Now()
+		f.with(func() {
+			for _, s := range peers {
+				s.goAway(goAway{Final: true, Deadline: time.Minute, Locations: []string{"b"}})
+			}
+		})
+		time.Sleep(time.Second)
+		var buckets [10]int
+		for _, o := range f.openingsAt("b") {
+			buckets[o.at.Sub(start)/(100*time.Millisecond)]++
+		}
+		if n := stormClients; buckets[0] < n*4/10 || buckets[1] < n*4/10 || buckets[0]+buckets[1] != n {
+			t.Errorf("%v came each 100ms, want half and half in the first two", buckets)
+		}
+	})
+}
+
 // RL-17: clients that are asked to leave within a time do it evenly.
 func TestConnDeparturesAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

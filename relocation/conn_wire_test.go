@@ -165,46 +165,50 @@ func TestConnInboxIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, "a")
 		// This server keeps to the window, from what it was told.
-		var told uint64
+		f.mute = true
 		write := func(s *fakePeer) {
-			for seq := told + 1; seq <= told+10 && seq <= uint64(len(s.session.out)); seq++ {
-				s.write(appendData(nil, seq, 0, s.session.out[seq-1]))
+			x := s.session
+			for seq := x.acked + 1; seq <= x.acked+10 && seq <= uint64(len(x.out)); seq++ {
+				s.write(appendData(nil, seq, 0, x.out[seq-1]))
 			}
 		}
-		f.attached = func(s *fakePeer) {
-			f.with(func() {
-				told = max(told, s.session.acked)
-				s.session.acked = 1 << 40 // nothing more from the fake itself
-				write(s)
-			})
-		}
+		f.attached = func(s *fakePeer) { f.with(func() { write(s) }) }
 		f.frame = func(s *fakePeer, k kind, body []byte) bool {
-			if n, _ := parseNumber(body); k == kindAck && n > told {
-				told = n
+			if n, _ := parseNumber(body); k == kindAck && n > s.session.acked {
+				s.session.acked = n
 				write(s)
 			}
 			return k == kindAck
 		}
 		c := f.dial(&DialOptions{Window: 100, MaxMessage: 10}, "a")
-		f.with(func() {
-			for i := range 100 {
-				f.sessions["1"].out = append(f.sessions["1"].out, fmt.Appendf(nil, "%010d", i))
+		cuts := 0
+		fill := func(to int) {
+			f.with(func() {
+				x := f.sessions["1"]
+				for i := len(x.out); i < to; i++ {
+					x.out = append(x.out, fmt.Appendf(nil, "%010d", i))
+				}
+			})
+			for range 10 {
+				f.net.Cut("a")
+				cuts++
+				fakeWait(t, "resume", func() bool { return c.Stats().Connections == uint64(cuts+1) })
+				synctest.Wait()
+				c.mu.Lock()
+				bytes := c.in.bytes
+				c.mu.Unlock()
+				if bytes > 150 {
+					t.Fatalf("%d bytes are kept after %d resumes, want one and a half windows at most", bytes, cuts)
+				}
 			}
-		})
-		for i := range 20 {
-			f.net.Cut("a")
-			fakeWait(t, "resume", func() bool { return c.Stats().Connections == uint64(i+2) })
-			c.mu.Lock()
-			if c.in.bytes > 150 {
-				t.Fatalf("%d bytes are kept after %d resumes, want one and a half windows at most", c.in.bytes, i+1)
-			}
-			c.mu.Unlock()
 		}
+		fill(4) // less than half a window: reported as received
+		fill(100)
 		for i := range 100 {
 			receive(t, c, fmt.Sprintf("%010d", i))
 		}
-		if s := c.Stats(); s.Losses != 20 {
-			t.Errorf("%d losses, want the 20 cuts", s.Losses)
+		if s := c.Stats(); s.Losses != 20 || s.Duplicates == 0 {
+			t.Errorf("%+v, want the 20 cuts, and duplicates", s)
 		}
 	})
 }
