@@ -40,7 +40,7 @@ const (
 	maxLease     = time.Hour
 	minKey       = 16
 	hardMessage  = 1 << 30
-	maxOpenings  = 1024
+	maxOpenings  = 16384
 	minHeartbeat = 10 * time.Millisecond
 )
 
