@@ -23,9 +23,13 @@
 // one goroutine for all leases, until it is unlocked or lost.
 //
 // A [Semaphore] is for what several may have at a time, and its permits are
-// leases too. [RunLeader] keeps one process of many at work. Who is refused is
-// told for how long, and by whom if the holder's Options say so ([HeldError]);
-// an operator can end what hangs ([Locker.Break]).
+// leases too. [RunLeader] keeps one process of many at work:
+//
+//	err = locker.Semaphore("api", 10, nil).Do(ctx, call) // ten calls at once, of all processes
+//	err = lock.RunLeader(ctx, locker.Mutex("cron", nil), nil, work)
+//
+// Who is refused is told for how long, and by whom if the holder's Options say
+// so ([HeldError]); an operator can end what hangs ([Locker.Break]).
 //
 // # The fence
 //
@@ -42,7 +46,8 @@
 //
 // The check has to stand with the data: [Guard] is for a resource in this
 // process, [RedisGuard] for data in Redis, [CheckFenced] for a row in an SQL
-// database.
+// database. With a new lease, call the guard's Check before the first read: the
+// holder before can then not write any more what was read.
 //
 // # Guarantees
 //
@@ -53,8 +58,8 @@
 //	a restart that forgets       one's next renewal     clocks agree     renewal
 //
 // A guarded resource outside that Redis takes writes under the newest fence
-// only, in every line.
-// With n permits, a [Semaphore] has n where the table says one. In detail:
+// only, in every line. With n permits, a [Semaphore] has n where the table says
+// one. In detail:
 //
 //   - Holders: on one store, at most one lease of a key is valid at a time,
 //     judged by Lease.Err and Lease.ValidUntil; the history of holders is
@@ -133,6 +138,9 @@
 //	P{K}:permits:fence        as above
 //	P{K}:permits:line         as above, each token with its number of permits
 //
+//	guard:{K}    string  the greatest fence that a RedisGuard accepted for its
+//	                     key K; no TTL unless its options ask for one
+//
 // where %, { and } in P and K are written %25, %7B and %7D in a key. A lock is
 // obtained by [github.com/bsm/redislock] with a random token, and in the same
 // round trip mint.lua mints the fence or puts the token in line. renew.lua,
@@ -160,13 +168,16 @@
 // # Errors
 //
 // An error reads "lock: operation key: class: cause". The package's own
-// answers are [ErrHeld], [ErrLost], [ErrReleased], [ErrClosed] and
-// [ErrStaleFence]. Trouble with the store wraps a class of the root package:
-// ErrUnavailable, ErrUncertain, ErrDenied, ErrInvalid. A waiter that was told
-// to wait sits out trouble shorter than its TTL; who asks for the first time is
-// told of it. When a context ends, its error is there too. A store that takes
-// more than a sixth of the TTL to answer, twice, is ErrUnavailable: a lease
-// that cannot be renewed in time is none.
+// answers are [ErrHeld], [ErrLost], [ErrReleased], [ErrClosed] and, of guards,
+// [ErrStaleFence]: somebody has had the lock since, and nothing was written.
+// Trouble with the store wraps a class of the root package: ErrUnavailable,
+// ErrUncertain, ErrDenied, ErrInvalid. A waiter that was told to wait sits out
+// trouble shorter than its TTL; who asks for the first time is told of it. When
+// a context ends, its error is there too. A store that takes more than a sixth
+// of the TTL to answer, twice, is ErrUnavailable: a lease that cannot be
+// renewed in time is none. A Redis that is out of memory grants no lock and
+// renews what is held; a Cluster's node that hangs costs the leases of its own
+// keys.
 //
 // # Testing
 //

@@ -53,7 +53,8 @@ type RedisGuardOptions struct {
 // writes in a failover, it loses marks and data alike.
 //
 // Errors are [ErrStaleFence] or wrap a class of the root package. With
-// [transparency.ErrUncertain] the write may have happened.
+// [transparency.ErrUncertain] the write may have happened, and what a script of
+// Run wrote before it failed stays in any case.
 type RedisGuard struct {
 	client RedisClient
 	err    error // why no operation can work

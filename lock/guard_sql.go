@@ -54,8 +54,8 @@ func (f SQLFence) Value() (driver.Value, error) {
 // cannot tell how many rows were affected, the error wraps
 // [transparency.ErrUncertain].
 //
-// With MySQL, clientFoundRows must be set in the data source name. Without it a row that
-// is written with what it has counts as not affected.
+// With MySQL, clientFoundRows must be set in the data source name. Without it a
+// row that is written with what it has counts as not affected.
 func CheckFenced(result sql.Result, err error) error {
 	if err != nil {
 		return err

@@ -45,7 +45,7 @@ type LeaderOptions struct {
 // is lost, and is logged, since it most likely tells of that.
 //
 // fn runs on the calling goroutine. Its context ends when ctx does or when the
-// lease is lost ([context.Cause] is then [ErrLost]). It is for fn to stop, and
+// lease is lost ([context.Cause] then wraps [ErrLost]). It is for fn to stop, and
 // until it has, it is waited for: the lock stays held after the end of ctx, and
 // a lease that was lost is not sought again, so one call never has two fns
 // running. Another process can lead by then, as the package page tells under

@@ -37,7 +37,7 @@ type MutexOptions struct {
 // Do locks m, calls fn and unlocks, whatever becomes of fn: also when it
 // panics or calls runtime.Goexit, which pass through. ctx bounds the wait. The
 // context that fn gets ends when ctx ends, or when the lease is lost
-// ([context.Cause] is then [ErrLost]); it is for fn to stop, and until it has
+// ([context.Cause] then wraps [ErrLost]); it is for fn to stop, and until it has
 // the lock stays held and renewed, for a lock freed under a running section
 // guards nothing. fence is the lease's; pass it to the resource.
 //
