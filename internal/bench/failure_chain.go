@@ -85,7 +85,9 @@ func chainSide(build func(limit time.Duration, places int) chain) *side {
 			return err
 		}
 		c = build(5*time.Millisecond, chainPlaces)
-		_, err := c.call(ctx, func(ctx context.Context) (*reply, error) {
+		bounded, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_, err := c.call(bounded, func(ctx context.Context) (*reply, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		})
@@ -126,7 +128,8 @@ func chainStandard(context.Context, *rig) (*side, error) {
 	}), nil
 }
 
-// chainFailsafe has the rules that cost failsafe-go least: failures in a row, no
+// chainFailsafe gets the context of the caller, and gives the call its own, as
+// the time limit needs. It has the rules that cost failsafe-go least: failures in a row, no
 // pause between attempts, and nobody who waits for a place.
 func chainFailsafe(context.Context, *rig) (*side, error) {
 	return chainSide(func(limit time.Duration, places int) chain {

@@ -32,23 +32,13 @@ func contended(name string, clients int, pause time.Duration, t target, more ...
 }
 
 func contendRedis(r *rig, clients int, pause time.Duration) *side {
-	var fence atomic.Uint64 // written by who has the lock, read by the next
+	fence := new(atomic.Uint64)
 	all, closes := make([]locking, clients), make([]func() error, 0, 2*clients)
 	for i := range all {
 		client := newClient(r)
 		locker := lock.NewRedis(client, &lock.Options{TTL: lockTTL})
 		closes = append(closes, locker.Close, client.Close)
-		m := locker.Mutex(lockKey, nil)
-		all[i] = func(ctx context.Context) (func(context.Context) error, error) {
-			lease, err := m.Lock(ctx)
-			if err != nil {
-				return nil, err
-			}
-			if last := fence.Swap(lease.Fence()); lease.Fence() <= last {
-				return nil, fmt.Errorf("fence %d after %d", lease.Fence(), last)
-			}
-			return lease.Unlock, nil
-		}
+		all[i] = leasing(locker.Mutex(lockKey, nil), fence)
 	}
 	return contendSide(all, pause, closes)
 }
@@ -81,8 +71,8 @@ func contendSide(all []locking, pause time.Duration, closes []func() error) *sid
 			}
 			early, cancel := context.WithTimeout(ctx, 5*polling)
 			defer cancel()
-			if _, err := all[1](early); err == nil || early.Err() == nil {
-				return fmt.Errorf("lock while held: want to wait, got %w", err)
+			if _, err := all[1](early); err == nil {
+				return errors.New("lock while held: want to wait in vain")
 			}
 			return unlock(ctx)
 		},

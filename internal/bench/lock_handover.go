@@ -4,14 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/redis/rueidis/rueidislock"
-
-	"github.com/go-transparency/transparency/lock"
 )
 
 const (
@@ -23,28 +20,8 @@ const (
 
 // handOver has two Lockers with a client each, as two processes have.
 func handOver(ctx context.Context, r *rig) (*side, error) {
-	client := newClient(r)
-	first, second := lock.NewRedis(r.client, &lock.Options{TTL: lockTTL}), lock.NewRedis(client, &lock.Options{TTL: lockTTL})
-	fence := uint64(0)
-	with := func(l *lock.Locker) locking {
-		m := l.Mutex(lockKey, nil)
-		return func(ctx context.Context) (func(context.Context) error, error) {
-			lease, err := m.Lock(ctx)
-			if err != nil {
-				return nil, err
-			}
-			if lease.Fence() <= fence {
-				return nil, fmt.Errorf("fence %d after %d", lease.Fence(), fence)
-			}
-			fence = lease.Fence()
-			return lease.Unlock, nil
-		}
-	}
-	other := lock.NewRedis(r.client, &lock.Options{TTL: lockTTL})
-	return handOverSide(ctx, with(first), with(second), func(ctx context.Context) error {
-		_, err := other.Mutex(lockKey, nil).TryLock(ctx)
-		return refused("lock while held", err, lock.ErrHeld)
-	}, func() error { return errors.Join(first.Close(), second.Close(), other.Close(), client.Close()) })
+	first, second, held, closeAll := twoLockers(r)
+	return handOverSide(ctx, first, second, held, closeAll)
 }
 
 // handOverRueidislock has the settings that make it fast: one key, and no news

@@ -3,10 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
-
-	"github.com/go-transparency/transparency/lock"
 )
 
 // pauseLength is longer than the time in which who is handed a lock has to take
@@ -81,36 +78,30 @@ func pauseHandOver(ctx context.Context, srv *server, first, second locking, afte
 	return max(took, 0), took >= 0, next.unlock(ctx)
 }
 
-// pauseSide has two Lockers with a client each.
 func pauseSide(ctx context.Context, r *rig, pause func(ctx context.Context, first, second locking) (time.Duration, error)) (*side, error) {
-	client := newClient(r)
-	first, second := lock.NewRedis(r.client, &lock.Options{TTL: lockTTL}), lock.NewRedis(client, &lock.Options{TTL: lockTTL})
-	closeAll := func() error { return errors.Join(first.Close(), second.Close(), client.Close()) }
-	with := func(l *lock.Locker) locking {
-		m := l.Mutex(lockKey, nil)
-		return func(ctx context.Context) (func(context.Context) error, error) {
-			lease, err := m.Lock(ctx)
-			if err != nil {
-				return nil, err
+	first, second, held, closeAll := twoLockers(r)
+	s := &side{
+		trial: func(ctx context.Context) (trial, error) {
+			took, err := pause(ctx, first, second)
+			return trial{ops: 1, samples: [][]float64{{float64(took)}}}, err
+		},
+		verify: func(ctx context.Context) error {
+			for _, l := range []locking{first, second} {
+				unlock, err := l(ctx)
+				if err != nil {
+					return err
+				}
+				if err := errors.Join(held(ctx), unlock(ctx)); err != nil {
+					return err
+				}
 			}
-			return lease.Unlock, nil
-		}
-	}
-	s := with(first).cycle(func(ctx context.Context) (func(context.Context) error, error) {
-		lease, err := second.Mutex(lockKey, nil).TryLock(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return lease.Unlock, nil
-	}, lock.ErrHeld)
-	s.op, s.close = nil, closeAll
-	s.trial = func(ctx context.Context) (trial, error) {
-		took, err := pause(ctx, with(first), with(second))
-		return trial{ops: 1, samples: [][]float64{{float64(took)}}}, err
+			return nil
+		},
+		close: closeAll,
 	}
 	// Scripts are loaded and connections open before the first pause.
 	if err := s.verify(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("verify: %w", err), closeAll())
+		return nil, errors.Join(err, closeAll())
 	}
 	return s, nil
 }

@@ -13,7 +13,8 @@ import (
 
 // renewMany holds many leases by one Locker. A trial lasts until as many renewals
 // were made, and the counts are of one renewal. What counts is how many
-// goroutines the Locker has for all of them, at the time when it has most.
+// goroutines the Locker has for all of them: the fewest, between renewals, and
+// the most.
 func renewMany(ctx context.Context, r *rig) (*side, error) {
 	before := runtime.NumGoroutine()
 	locker := lock.NewRedis(r.client, &lock.Options{TTL: 3 * max(full.trial, time.Second)})
@@ -28,15 +29,16 @@ func renewMany(ctx context.Context, r *rig) (*side, error) {
 	}
 	return &side{
 		trial: func(ctx context.Context) (trial, error) {
-			begun, most := locker.Stats(), 0
+			begun, fewest, most := locker.Stats(), len(leases), 0
 			for {
 				now := locker.Stats()
 				if now.Lost > 0 || now.RenewalsFailed > 0 || now.Held != len(leases) {
 					return trial{}, fmt.Errorf("renewing %d leases, the locker says %+v", len(leases), now)
 				}
-				most = max(most, runtime.NumGoroutine()-before)
+				n := runtime.NumGoroutine() - before
+				fewest, most = min(fewest, n), max(most, n)
 				if n := int(now.Renewed - begun.Renewed); n >= len(leases) { //nolint:gosec // not negative
-					return trial{ops: n, samples: [][]float64{{float64(most)}}}, nil
+					return trial{ops: n, samples: [][]float64{{float64(fewest)}, {float64(most)}}}, nil
 				}
 				if err := pause(ctx); err != nil {
 					return trial{}, err

@@ -8,10 +8,11 @@
 //
 // # Flags
 //
-//   - -run: only the comparisons whose names match; when none does, the names
-//     are listed and the exit status is 1
+//   - -run: only the comparisons with a line whose name matches; when none
+//     does, the names are listed and the exit status is 1
 //   - -check: exit with status 1 when a target is missed
-//   - -turns: turns of each side, 300 unless told, at least 6
+//   - -turns: turns of each side, 300 unless told, at least 6; a tenth, and at
+//     least 6, where they are trials
 //   - -list: the names, nothing measured
 //
 // A comparison in which an operation fails, or answers wrongly, or does not do
@@ -28,6 +29,12 @@
 // to its target than the error is decided by chance: give it more turns. A line
 // without a peer has the error of its time in place of the ratio; such times
 // move with the machine.
+//
+// Some lines are no times of operations. They come from trials, of which one
+// may have several: a time that was seen from within, such as that from a release
+// to the next lock; the 99th percentile of waits, or the worst, where a comment
+// at the comparison says so; how many times as often the quickest came by as
+// the slowest; goroutines, or bytes.
 //
 // The counts are per operation, ours/peer, and no estimates:
 //
@@ -49,6 +56,13 @@
 // Statistics"), which assumes nothing of the samples but that they are
 // independent. The first pairs, a twentieth and at least three, warm up and
 // are dropped.
+//
+// A trial is a turn that times itself, for what has to wait, to fail or to be
+// many: clients that contend for a second, a server that pauses. It returns
+// samples. Ours and peer are quantiles of all samples, with intervals as above,
+// and the ratio is the median of the ratios of a pair's own quantiles. Samples
+// of one trial depend on each other, so such an interval is rather too narrow
+// for ours and peer, and right for the ratio. The worst of all has none.
 //
 // The garbage collector is off within turns and runs between them, on nobody's
 // time: what a side leaves behind is told by allocs and not by its time. One

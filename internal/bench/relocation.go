@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"sync/atomic"
 
@@ -131,15 +130,11 @@ func streamBare(ctx context.Context, _ *rig) (*side, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, resp, err := websocket.Dial(ctx, "ws://"+addr, &websocket.DialOptions{
+	c, _, err := websocket.Dial(ctx, "ws://"+addr, &websocket.DialOptions{ //nolint:bodyclose // the library has done so
 		HTTPClient: webSockets().HTTPClient, CompressionMode: websocket.CompressionDisabled,
 	})
 	if err != nil {
 		return nil, errors.Join(err, stop())
-	}
-	if resp.Body != nil {
-		_, _ = io.Copy(io.Discard, resp.Body)
-		resp.Body.Close()
 	}
 	acks := make(chan uint64, ahead/ackEach+1) // there is room for all that can be open
 	ended := make(chan struct{})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"runtime"
 	"sync"
 
@@ -37,7 +36,7 @@ func idleWebSocket(ctx context.Context, _ *rig) (*side, error) {
 	}
 	dialer := webSockets()
 	return idleSide(ctx, n, dialer, func(hub *relocation.Hub) (string, func() error, error) {
-		addr, stop, err := serve(ctx, http.Handler(hub.WebSocket(nil)))
+		addr, stop, err := serve(ctx, hub.WebSocket(nil))
 		return "ws://" + addr, stop, err
 	})
 }
