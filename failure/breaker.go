@@ -91,7 +91,7 @@ type BreakerOptions struct {
 	Failures int
 
 	// Ratio is the share of calls which opens the breaker when they fail, of
-	// those counted within the last Window, if these are at least MinCalls.
+	// those that ended within the last Window, if these are at least MinCalls.
 	// Zero means [DefaultRatio], the most is 1; negative switches the rule off.
 	Ratio float64
 	// MinCalls is at least one. Zero means [DefaultMinCalls].

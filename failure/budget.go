@@ -32,8 +32,9 @@ type BudgetOptions struct {
 // call one service.
 //
 // It holds what ten seconds of PerSecond give when it is new, and never more
-// than a hundred tokens or those. The zero Budget never has any. Of several
-// policies that share it each puts in for what it has seen succeed.
+// than a hundred tokens or those; between two retries PerSecond gives no more
+// than that, or one token. The zero Budget never has any. Of several policies
+// that share it each puts in for what it has seen succeed.
 type Budget struct {
 	err       error // why no retry can work
 	ratio     int64 // in parts of a token
@@ -94,8 +95,9 @@ func (b *Budget) spend() bool {
 	if b.last.IsZero() {
 		b.last = now
 	}
-	// What is less than the smallest part is earned later.
-	if earned := int64(b.perSecond * min(now.Sub(b.last).Seconds(), savedSeconds)); earned > 0 {
+	// What is less than the smallest part is earned later. A rest earns no more
+	// than what the budget begins with, or one token.
+	if earned := int64(min(b.perSecond*now.Sub(b.last).Seconds(), max(b.perSecond*savedSeconds, tokenParts))); earned > 0 {
 		b.last = now
 		if room := b.most - b.tokens.Load(); room > 0 {
 			b.tokens.Add(min(earned, room))

@@ -8,16 +8,15 @@ import (
 
 // A permit is one call that was let through.
 type permit struct {
-	phase *phase
-	done  func(error)   // gobreaker's; nil when nothing is counted
+	phase *phase        // nil when nothing is counted
 	probe *probe        // nil when it is none
 	began time.Duration // of the breaker's life, if Patience or Slow is set
 }
 
-// A pass is gobreaker's leave to make a call, taken for all that begin within
-// a hundredth of a window: while closed it refuses none, and its end can be
-// told as often as there are calls. What they have in common is the time that
-// they are counted for.
+// A pass is gobreaker's leave to make a call. While closed it refuses none, and
+// the end of one can be told as often as there are calls, which are counted for
+// the time that the leave was given. So it is asked for when a call ends, and
+// once in a hundredth of a window.
 type pass struct {
 	done  func(error)
 	until time.Duration
@@ -49,16 +48,11 @@ func (b *LocalBreaker) admit(ctx context.Context) (permit, error) {
 	}
 	switch p.state {
 	case StateClosed:
-		var began time.Duration
+		call := permit{phase: p}
 		if b.timed {
-			began = time.Since(b.born)
+			call.began = time.Since(b.born)
 		}
-		if pass := p.pass.Load(); pass != nil && began < pass.until {
-			return permit{phase: p, done: pass.done, began: began}, nil
-		}
-		if pass := b.renew(p, began); pass != nil {
-			return permit{phase: p, done: pass.done, began: began}, nil
-		}
+		return call, nil
 	case StateOpen:
 		if now := b.now(); !now.reached(p.until) {
 			return permit{}, b.reject(now.until(p.until))
@@ -71,8 +65,16 @@ func (b *LocalBreaker) admit(ctx context.Context) (permit, error) {
 	return b.admitSlowly()
 }
 
-// renew returns a new pass of a closed phase, or nil if it is past.
-func (b *LocalBreaker) renew(p *phase, now time.Duration) *pass {
+// counts returns what counts a call of a closed phase that ends now, or nil if
+// the phase is past.
+func (b *LocalBreaker) counts(p *phase) func(error) {
+	var now time.Duration
+	if b.opts.Ratio > 0 {
+		now = time.Since(b.born)
+	}
+	if pass := p.pass.Load(); pass != nil && now < pass.until {
+		return pass.done
+	}
 	done, err := p.window.cb.Allow()
 	if err != nil {
 		return nil
@@ -83,9 +85,8 @@ func (b *LocalBreaker) renew(p *phase, now time.Duration) *pass {
 		done(errUnused)
 		return nil
 	}
-	fresh := &pass{done: done, until: now + b.opts.Window/100}
-	p.pass.Store(fresh)
-	return fresh
+	p.pass.Store(&pass{done: done, until: now + b.opts.Window/100})
+	return done
 }
 
 // unfit says why no call can work.
@@ -117,12 +118,12 @@ func (b *LocalBreaker) admitSlowly() (permit, error) {
 		}
 		return permit{}, b.reject(now.until(p.until))
 	}
-	done, err := p.window.cb.Allow()
-	if err != nil {
-		return permit{}, b.reject(b.probeWait(now))
-	}
-	call := permit{phase: p, done: done, began: time.Since(b.born)}
+	call := permit{phase: p, began: time.Since(b.born)}
 	if p.state == StateHalfOpen {
+		done, err := p.window.cb.Allow()
+		if err != nil {
+			return permit{}, b.reject(b.probeWait(now))
+		}
 		call.probe = &probe{phase: p, done: done, due: now.add(b.opts.ProbeTimeout)}
 		b.probes = append(b.probes, call.probe)
 	}
@@ -145,34 +146,41 @@ func (b *LocalBreaker) reject(after time.Duration) error {
 
 // end takes a permit back. What it reports is counted if its phase lasts.
 func (b *LocalBreaker) end(p *permit, o Outcome) {
-	if p.done == nil {
+	if p.phase == nil {
 		return
 	}
 	judged := b.opts.Slow > 0 && o != Ignored
 	if p.probe == nil && o != Failed && !judged {
 		if b.phase.Load() == p.phase {
-			p.done(ends[o])
+			if count := b.counts(p.phase); count != nil {
+				count(ends[o])
+			}
 		}
 		return
 	}
 	slow := judged && b.lasted(p) > b.opts.Slow
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch {
-	case p.probe != nil:
+	if p.probe != nil {
 		b.endProbe(p.probe, o, slow)
-	case b.phase.Load() == p.phase:
-		if slow {
-			b.stats.slow.Add(1)
-		}
-		if o == Failed {
-			b.refreshed(p.done)(errFailed)
-		} else {
-			p.done(ends[o])
-		}
-		if judged && b.phase.Load().state == StateClosed {
-			b.clocked(slow)
-		}
+		return
+	}
+	if b.phase.Load() != p.phase {
+		return
+	}
+	count := b.counts(p.phase)
+	if count == nil {
+		return
+	}
+	if slow {
+		b.stats.slow.Add(1)
+	}
+	if o == Failed {
+		count = b.refreshed(count)
+	}
+	count(ends[o])
+	if judged && b.phase.Load().state == StateClosed {
+		b.clocked(slow)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -43,12 +44,61 @@ func TestLeaveIsShort(t *testing.T) {
 	for _, o := range []BreakerOptions{{}, {Window: 10 * time.Millisecond}, {Slow: time.Second}} {
 		b := NewLocalBreaker(&o)
 		p := b.phase.Load()
-		if pass := b.renew(p, 0); pass.until > b.opts.Window/100 {
-			t.Errorf("a leave for %v of a window of %v", pass.until, b.opts.Window)
+		if b.counts(p); p.pass.Load().until > b.opts.Window/100+time.Since(b.born) {
+			t.Errorf("a leave until %v of a window of %v", p.pass.Load().until, b.opts.Window)
 		}
 		b.ForceOpen()
-		if pass := b.renew(p, 0); pass != nil {
+		p.pass.Store(nil)
+		if b.counts(p) != nil {
 			t.Errorf("a leave in a phase that is over")
 		}
 	}
+}
+
+// Calls count when they end: those that last as long as a window open the
+// breaker too, and those that last so long and succeed keep it closed.
+func TestLongCallsCount(t *testing.T) {
+	for failures, want := range map[int]State{3: StateOpen, 2: StateClosed} { // of five
+		synctest.Test(t, func(t *testing.T) {
+			b := NewLocalBreaker(&BreakerOptions{Failures: -1, OpenFor: time.Hour})
+			for i := range 500 {
+				go func() {
+					_, _ = b.Do(t.Context(), func(context.Context) (any, error) {
+						time.Sleep(DefaultLimit + DefaultWindow*time.Duration(i%2))
+						if i%5 < failures {
+							return nil, context.DeadlineExceeded
+						}
+						return nil, nil
+					})
+				}()
+				time.Sleep(100 * time.Millisecond)
+			}
+			time.Sleep(DefaultLimit + DefaultWindow)
+			if got := b.State(); got != want {
+				t.Errorf("State with %d of 5 long calls failing = %v, want %v", failures, got, want)
+			}
+		})
+	}
+}
+
+// Of many calls that end at once after a quiet window all count.
+func TestQuietWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewLocalBreaker(&BreakerOptions{Failures: -1})
+		for i := range 100 {
+			go func() {
+				_, _ = b.Do(t.Context(), func(context.Context) (any, error) {
+					time.Sleep(time.Minute + time.Duration((i+50)%100))
+					if i < 45 {
+						return nil, context.DeadlineExceeded
+					}
+					return nil, nil
+				})
+			}()
+		}
+		time.Sleep(2 * time.Minute)
+		if got := b.Stats(); got.Succeeded != 55 || got.Failed != 45 || got.State != StateClosed {
+			t.Errorf("Stats = %+v, want 45 of 100 failed, and closed", got)
+		}
+	})
 }

@@ -57,7 +57,7 @@ type counters struct {
 func NewLocalBreaker(opts *BreakerOptions) *LocalBreaker {
 	b := &LocalBreaker{born: time.Now()}
 	b.opts, b.err = opts.withDefaults()
-	b.timed = b.opts.Ratio > 0 || b.opts.Slow > 0 || b.opts.Patience > 0
+	b.timed = b.opts.Slow > 0 || b.opts.Patience > 0
 	if b.err == nil {
 		b.phase.Store(&phase{window: b.newWindow()})
 	}

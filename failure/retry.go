@@ -92,10 +92,9 @@ func NewRetry(opts *RetryOptions) *Retry {
 }
 
 // Do implements [Policy]. An error that is not worth another attempt is
-// returned as it is, and so is one that came when the context had ended. Else
-// Do returns an [*Error] that wraps the last attempt's error and
-// [ErrAttempts], [ErrBudget], [ErrNoTime], or, if the context ended during
-// the wait, its error. The last real error is never hidden by the end of the
+// returned as it is. Else Do returns an [*Error] that wraps the last attempt's
+// error and [ErrAttempts], [ErrBudget], [ErrNoTime], or, if the context has
+// ended, its error. The last real error is never hidden by the end of the
 // context: when that cut the last attempt short, the one before is there, and
 // so it is when this side refused the last attempt, as a breaker does that the
 // attempts have opened. If the outcome of an earlier attempt is unknown, the
@@ -115,10 +114,11 @@ func (r *Retry) Do(ctx context.Context, next Next) (any, error) {
 	made := Attempt(ctx)
 	var doubt error // what came last of an attempt that may have had an effect
 	for n, last := 1, err; ; n++ {
-		if ctx.Err() != nil {
+		worth := r.worth(ctx, err)
+		if ctxErr := ctx.Err(); ctxErr != nil && (worth || errors.Is(err, ctxErr)) {
 			return result, doubted(r.ended(ctx, n, err, last), doubt)
 		}
-		if !r.worth(ctx, err) {
+		if !worth {
 			if n > 1 && errors.Is(err, transparency.ErrRejected) && !errors.Is(err, last) {
 				err = &Error{Policy: "retry", Reason: err, Attempts: n, Last: last}
 			}

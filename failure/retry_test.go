@@ -326,3 +326,13 @@ func TestRetryPassesPanics(t *testing.T) {
 	}()
 	_, _ = failure.Call(t.Context(), func(context.Context) (int, error) { panic(io.EOF) }, failure.NewRetry(nil))
 }
+
+// An answer is told as it is, also if it came when the context had ended.
+func TestRetryKeepsAnswer(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	no := errors.New("an answer")
+	_, err := failure.Call(ctx, func(context.Context) (int, error) { cancel(); return 0, no }, failure.NewRetry(nil))
+	if err != no {
+		t.Errorf("Call error = %v, want the very answer", err)
+	}
+}

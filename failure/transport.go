@@ -159,5 +159,8 @@ func (x *exchange) response(result any, err error) (*http.Response, error) {
 	if x.end(r) {
 		return r.Response, nil //nolint:nilerr // a status is no error
 	}
-	return nil, err
+	if err == nil {
+		err = x.invalid("a policy returned a response that is closed")
+	}
+	return nil, withTimeout(err)
 }

@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/url"
-	"strings"
 	"sync"
 
 	"github.com/go-transparency/transparency"
@@ -33,12 +30,12 @@ func (x *exchange) attempt(ctx context.Context) (any, error) {
 	if ctx.Err() != nil { // nothing is sent only to be abandoned
 		return nil, failed(x.op(), x.host.String(), fmt.Errorf("%w: %w", transparency.ErrUnavailable, ended(ctx)))
 	}
-	n := Attempt(ctx)
-	x.supersede(n)
 	body, err := x.body()
 	if err != nil {
 		return nil, err
 	}
+	n := Attempt(ctx)
+	x.supersede(n)
 	r := &response{x: x, attempt: n}
 	r.span.begin(ctx, x.req.Context())
 	held := false
@@ -81,13 +78,18 @@ func (x *exchange) body() (io.ReadCloser, error) {
 		return x.req.Body, nil
 	}
 	if x.req.GetBody == nil {
-		return nil, x.invalid("the body cannot be sent twice")
+		return nil, x.refused(errors.New("the body cannot be read twice"))
 	}
 	body, err := x.req.GetBody()
 	if err != nil {
-		return nil, x.invalid("the body cannot be sent again: %w", err)
+		return nil, x.refused(fmt.Errorf("the body cannot be read again: %w", err))
 	}
 	return body, nil
+}
+
+// refused is the error of an attempt that this side did not make.
+func (x *exchange) refused(err error) error {
+	return failed(x.op(), x.host.String(), fmt.Errorf("%w: %w", transparency.ErrRejected, err))
 }
 
 // hold keeps a response until it is decided which is returned. It reports false
@@ -181,57 +183,3 @@ func (x *exchange) class() error {
 	}
 	return transparency.ErrUncertain
 }
-
-// failed is the error of an attempt that has no response.
-func (x *exchange) failed(ctx context.Context, err error) error {
-	err = x.redacted(err)
-	class := x.class()
-	var dial *net.OpError
-	switch {
-	case errors.Is(err, transparency.ErrUnavailable), errors.Is(err, transparency.ErrUncertain), errors.Is(err, transparency.ErrRejected),
-		errors.Is(err, transparency.ErrDenied), errors.Is(err, transparency.ErrInvalid):
-		class = nil // it has one
-	case errors.As(err, &dial) && dial.Op == "dial":
-		class = transparency.ErrUnavailable
-	}
-	if ctxErr := ctx.Err(); ctxErr != nil && !errors.Is(err, ctxErr) {
-		err = fmt.Errorf("%w: %w", ctxErr, err)
-	}
-	if class != nil {
-		err = fmt.Errorf("%w: %w", class, err)
-	}
-	return failed(x.op(), x.host.String(), err)
-}
-
-// redacted returns err without what the URL may hold that is secret.
-func (x *exchange) redacted(err error) error {
-	var withURL *url.Error
-	for errors.As(err, &withURL) && withURL.Err != nil {
-		err = withURL.Err
-	}
-	u, text := x.req.URL, err.Error()
-	secrets := []string{u.String(), u.RawQuery}
-	if u.User != nil {
-		password, _ := u.User.Password()
-		secrets = append(secrets, u.User.String(), password)
-	}
-	clean := text
-	for _, secret := range secrets {
-		if secret != "" {
-			clean = strings.ReplaceAll(clean, secret, "…")
-		}
-	}
-	if clean == text {
-		return err
-	}
-	return &veiled{clean, err}
-}
-
-// veiled is an error that is told from others as ever, and not printed as ever.
-type veiled struct {
-	text string
-	err  error
-}
-
-func (v *veiled) Error() string        { return v.text }
-func (v *veiled) Is(target error) bool { return errors.Is(v.err, target) }

@@ -27,14 +27,14 @@ func (s *span) begin(ctx, request context.Context) {
 		life = l.Context
 	}
 	if life.Done() == request.Done() {
-		s.Context, s.cancel = context.WithCancelCause(life)
+		s.Context, s.cancel = context.WithCancelCause(unmarked(life))
 		if ok {
 			cancel, over := s.cancel, l.over
 			s.timer = time.AfterFunc(time.Until(l.deadline), func() { cancel(over) })
 		}
 		return
 	}
-	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	own, cancel := context.WithCancelCause(context.WithoutCancel(unmarked(ctx)))
 	if deadline, ok := request.Deadline(); ok {
 		own = &deadlined{own, deadline}
 	}

@@ -312,13 +312,6 @@ var probeChecks = []check{
 		if !ok {
 			return
 		}
-		r.trip(b)
-		p := r.probe(b, r.unit)
-		m.ForceOpen()
-		p.Done(errBoom)
-		r.state(b, failure.StateForced)
-		time.Sleep(time.Minute)
-		r.refused(b)
 		m.Disable()
 		r.state(b, failure.StateDisabled)
 		r.fail(b, 50)
@@ -330,6 +323,14 @@ var probeChecks = []check{
 		r.state(b, failure.StateClosed)
 		r.fail(b, 1)
 		r.state(b, failure.StateOpen)
+		// From here on what Reset closes a fleet may open again at once.
+		time.Sleep(5*r.unit + time.Millisecond)
+		p := r.probe(b, r.unit)
+		m.ForceOpen()
+		p.Done(errBoom)
+		r.state(b, failure.StateForced)
+		time.Sleep(time.Minute)
+		r.refused(b)
 	}},
 }
 
