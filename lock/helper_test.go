@@ -15,6 +15,9 @@ import (
 // newLocker returns a Locker over Redis that is closed at cleanup.
 func newLocker(t *testing.T, client lock.RedisClient, opts lock.Options) *lock.Locker {
 	t.Helper()
+	if opts.Timeout == 0 {
+		opts.Timeout = 5 * time.Second // for a machine that is busy elsewhere
+	}
 	l := lock.NewRedis(client, &opts)
 	t.Cleanup(func() { _ = l.Close() })
 	return l
@@ -56,6 +59,21 @@ func unlockLater(t *testing.T, lease *lock.Lease) {
 			t.Errorf("Unlock error = %v, want nil", err)
 		}
 	})
+}
+
+// givesUp has acquire, of l, wait for what is held until it does, and give up.
+func givesUp(t *testing.T, l *lock.Locker, acquire func(context.Context) (*lock.Lease, error)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	got := make(chan error, 1)
+	go func() {
+		_, err := acquire(ctx)
+		got <- err
+	}()
+	eventually(t, "a waiter", func() bool { return l.Stats().Waiting == 1 })
+	cancel()
+	wantErr(t, "one who gave up", testkit.Receive(t, "the answer", got), lock.ErrHeld, context.Canceled)
 }
 
 func wantErr(t *testing.T, op string, err error, want ...error) {

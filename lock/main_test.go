@@ -14,7 +14,7 @@ func TestMain(m *testing.M) {
 	asked := false
 	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
 	if !asked {
-		if err := flag.Set("test.parallel", "24"); err != nil {
+		if err := flag.Set("test.parallel", "16"); err != nil {
 			panic(err)
 		}
 	}

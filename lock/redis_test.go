@@ -219,10 +219,8 @@ func TestRedisWrongType(t *testing.T) {
 	// A line that is something else costs the waiters their order, not the lock.
 	client.RPush(ctx, s.Prefix()+"{k}:line", "x")
 	lease := mustLock(t, l.Mutex("k", nil))
-	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-	defer cancel()
-	_, err := newLocker(t, client, lock.Options{Prefix: s.Prefix()}).Mutex("k", nil).Lock(short)
-	wantErr(t, "Lock", err, lock.ErrHeld, context.DeadlineExceeded)
+	b := newLocker(t, client, lock.Options{Prefix: s.Prefix()})
+	givesUp(t, b, b.Mutex("k", nil).Lock)
 	mustUnlock(t, lease)
 	if keys := client.Exists(ctx, s.Prefix()+"{k}").Val(); keys != 0 {
 		t.Errorf("the lock is still there")
@@ -341,12 +339,10 @@ func TestRedisForeignKey(t *testing.T) {
 		if !errors.As(err, &held) || held.Remaining != lock.MaxTTL {
 			t.Errorf("TryLock(%q) = %v, want a HeldError of MaxTTL", key, err)
 		}
-		short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
-		_, err = l.Mutex(key, nil).Lock(short)
-		cancel()
-		wantErr(t, "Lock", err, lock.ErrHeld, context.DeadlineExceeded)
-		if n := l.Stats().Attempts - before; n > 4 {
-			t.Errorf("%d attempts for %q in 200ms", n, key)
+		start := time.Now()
+		givesUp(t, l, l.Mutex(key, nil).Lock)
+		if n, took := l.Stats().Attempts-before, time.Since(start); n > 4+uint64(took/time.Second) {
+			t.Errorf("%d attempts for %q in %v", n, key, took)
 		}
 	}
 }
@@ -360,10 +356,10 @@ func TestRedisDeadWaiter(t *testing.T) {
 	opts := lock.Options{Prefix: s.Prefix()}
 	for name, c := range map[string]struct {
 		client lock.RedisClient
-		most   time.Duration
+		passed bool // over, before the release is answered
 	}{
-		"single":  {client, 500 * time.Millisecond},
-		"unknown": {struct{ lock.RedisClient }{client}, 3 * time.Second},
+		"single":  {client, true},
+		"unknown": {struct{ lock.RedisClient }{client}, false},
 	} {
 		a, b := newLocker(t, c.client, opts), newLocker(t, c.client, opts)
 		lease := mustLock(t, a.Mutex("k", nil))
@@ -382,16 +378,13 @@ func TestRedisDeadWaiter(t *testing.T) {
 			got <- next
 		}()
 		eventually(t, "a waiter that hears", func() bool { return b.Stats().Attempts >= 2 })
-		start := time.Now()
 		mustUnlock(t, lease)
+		if c.passed && strings.HasPrefix(client.Get(ctx, s.Prefix()+"{k}").Val(), "deadowner") {
+			t.Errorf("%s: the lock was handed to one who has died", name)
+		}
 		next := testkit.Receive(t, "the next lease", got)
 		if next == nil {
 			return
-		}
-		took := time.Since(start)
-		t.Logf("%s: handed over in %v", name, took)
-		if took > c.most {
-			t.Errorf("%s: handed over in %v, want at most %v", name, took, c.most)
 		}
 		mustUnlock(t, next)
 		client.Del(ctx, s.Prefix()+"{k}:line")

@@ -18,7 +18,7 @@ func TestSentinelLostGrant(t *testing.T) {
 	s := redistest.StartSentinel(t)
 	a := newLocker(t, s.Client(t), lock.Options{Prefix: s.Prefix(), TTL: 12 * time.Second})
 	b := newLocker(t, s.Client(t), lock.Options{Prefix: s.Prefix(), TTL: 12 * time.Second})
-	mustUnlock(t, mustLock(t, a.Mutex("k", nil)))
+	mustUnlock(t, lockInTime(t, a.Mutex("k", nil)))
 	s.Replica().AwaitSync(t, s.Primary())
 
 	// What lies in the replica's socket it would read yet, so that is closed
@@ -58,7 +58,7 @@ func TestSentinelFailover(t *testing.T) {
 	s := redistest.StartSentinel(t)
 	opts := lock.Options{Prefix: s.Prefix(), TTL: 12 * time.Second}
 	a, b := newLocker(t, s.Client(t), opts), newLocker(t, s.Client(t), opts)
-	lease := mustLock(t, a.Mutex("k", nil))
+	lease := lockInTime(t, a.Mutex("k", nil))
 	permit, err := a.Semaphore("k", 1, nil).Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
