@@ -97,6 +97,8 @@ func (h *Hub) unusable() error {
 	return nil
 }
 
+func (h *Hub) usable() bool { return h.unusable() == nil }
+
 // begin counts a task, unless the Hub is closed.
 func (h *Hub) begin() bool {
 	h.mu.Lock()
@@ -111,7 +113,7 @@ func (h *Hub) begin() bool {
 // Ready reports whether this instance should be sent new clients: it is neither
 // draining nor closed. It is meant for a readiness probe.
 func (h *Hub) Ready() bool {
-	if h.unusable() != nil {
+	if !h.usable() {
 		return false
 	}
 	h.mu.Lock()
@@ -127,7 +129,7 @@ func (h *Hub) Ready() bool {
 // waits likewise. The error is always nil. To have clients move before, call
 // [Hub.Drain].
 func (h *Hub) Close() error {
-	if h.unusable() != nil {
+	if !h.usable() {
 		return nil
 	}
 	h.mu.Lock()
@@ -222,7 +224,7 @@ func (h *Hub) background() {
 // it.
 func (h *Hub) recovered(what string) {
 	if v := recover(); v != nil {
-		h.panicked(what, v) //nolint:errcheck // logged
+		_ = h.panicked(what, v) // logged
 	}
 }
 

@@ -3,6 +3,7 @@ package relocation
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-transparency/transparency/internal/backoff"
@@ -21,6 +22,7 @@ const (
 func (h *Hub) keep() {
 	var sessions, due []*Session
 	flights := make(chan struct{}, maxFlights)
+	var behind atomic.Bool // more are due than can be under way
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -45,6 +47,7 @@ func (h *Hub) keep() {
 				due = append(due, s)
 			}
 		}
+		behind.Store(len(due) > renewBatch*(cap(flights)-len(flights)))
 		for len(due) > 0 && len(flights) < cap(flights) {
 			batch := append([]*Session(nil), due[:min(len(due), renewBatch)]...)
 			due = due[len(batch):]
@@ -52,6 +55,9 @@ func (h *Hub) keep() {
 			h.tasks.Go(func() {
 				h.renew(batch)
 				<-flights
+				if behind.Load() {
+					wakeUp(h.kick)
+				}
 			})
 		}
 		for _, s := range due { // another time

@@ -34,13 +34,14 @@ func (h *Hub) Serve(ctx context.Context, t Transport, p Principal) error {
 		return hubError("serve", h.reject(t, ErrClosed))
 	}
 	if err != nil {
-		t.Close(CloseRestart, "") //nolint:errcheck // whoever serves is told why
+		_ = t.Close(CloseRestart, "") // whoever serves is told why
 		return hubError("serve", err)
 	}
 	defer h.tasks.Done()
-	limitReads(t, h.opts.MaxMessage)
+	limitReads(t, 0) // what a stranger may send
 	s, rest, err := h.open(ctx, t, p)
 	if err == nil {
+		limitReads(t, h.opts.MaxMessage)
 		err = s.serve(ctx, rest)
 	}
 	if err != nil {
@@ -71,7 +72,7 @@ func (h *Hub) open(ctx context.Context, t Transport, p Principal) (*Session, []b
 	}
 	k, o, rest, err := h.firstFrame(ctx, t)
 	if errors.Is(err, errTransport) {
-		t.Close(CloseRetry, "") //nolint:errcheck // nobody to tell
+		_ = t.Close(CloseRetry, "") // nobody to tell
 		return nil, nil, err
 	}
 	if err == nil && !h.Ready() {
@@ -124,20 +125,30 @@ var errVersion = errors.New("no common version")
 
 func clone(p []byte) []byte { return append([]byte{}, p...) }
 
+// errAuthentication marks what was said of the client: a store, too, can answer
+// that something is denied, and that is the server's trouble.
+var errAuthentication = errors.New("authentication")
+
 // authenticate returns who the client is.
-func (h *Hub) authenticate(ctx context.Context, p Principal, credentials []byte) (Principal, error) {
-	if h.opts.Authenticate != nil {
-		known, err := h.opts.Authenticate(ctx, p, credentials)
-		if err != nil {
-			return p, err
+func (h *Hub) authenticate(ctx context.Context, p Principal, credentials []byte) (known Principal, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = h.panicked("Authenticate", v)
 		}
-		p = known
+		if err != nil {
+			err = fmt.Errorf("%w: %w", errAuthentication, err)
+		}
+	}()
+	if h.opts.Authenticate != nil {
+		if p, err = h.opts.Authenticate(ctx, p, credentials); err != nil {
+			return Principal{}, err
+		}
 	}
 	switch {
 	case len(p.ID) > maxText:
-		return p, fmt.Errorf("%w: a principal of %d bytes", transparency.ErrDenied, len(p.ID))
+		return Principal{}, fmt.Errorf("%w: a principal of %d bytes", transparency.ErrDenied, len(p.ID))
 	case p.expired(time.Now()):
-		return p, fmt.Errorf("%w: expired", transparency.ErrDenied)
+		return Principal{}, fmt.Errorf("%w: expired", transparency.ErrDenied)
 	}
 	return p, nil
 }
@@ -206,11 +217,11 @@ func (h *Hub) undo(s *Session, fresh bool) {
 	defer cancel()
 	switch {
 	case fresh:
-		h.store.Delete(ctx, s.lease) //nolint:errcheck // then it expires
+		_ = h.store.Delete(ctx, s.lease) // then it expires
 	case s.doubt:
 		h.store.Renew(ctx, []Lease{s.lapse()})
 	default:
-		h.store.Release(ctx, s.lease, "") //nolint:errcheck // then its lease runs out
+		_ = h.store.Release(ctx, s.lease, "") // then its lease runs out
 	}
 }
 
@@ -236,8 +247,8 @@ func (h *Hub) reject(t Transport, err error) error {
 	h.counts.rejected.Add(1)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	t.Write(ctx, appendReject(nil, r)) //nolint:errcheck // the Close that follows says enough
-	t.Close(code, r.Text)              //nolint:errcheck // nobody to tell
+	_ = t.Write(ctx, appendReject(nil, r)) // the Close that follows says enough
+	_ = t.Close(code, r.Text)              // nobody to tell
 	return err
 }
 
@@ -245,6 +256,10 @@ func (h *Hub) reject(t Transport, err error) error {
 func (h *Hub) rejection(err error) (reject, CloseCode) {
 	var expired *ExpiredError
 	switch {
+	case errors.Is(err, errAuthentication):
+		if errors.Is(err, transparency.ErrDenied) {
+			return reject{Code: rejectDenied, Text: "denied"}, CloseRefused
+		}
 	case errors.As(err, &expired):
 		return reject{Code: rejectExpired, Handled: expired.In, HandledKnown: true, Text: "expired"}, CloseRefused
 	case errors.Is(err, ErrUnknown):
@@ -255,8 +270,6 @@ func (h *Hub) rejection(err error) (reject, CloseCode) {
 		return reject{Code: rejectSuperseded, Text: "superseded"}, CloseRefused
 	case errors.Is(err, ErrStateRegressed):
 		return reject{Code: rejectRegressed, Text: "state regressed"}, CloseRefused
-	case errors.Is(err, transparency.ErrDenied):
-		return reject{Code: rejectDenied, Text: "denied"}, CloseRefused
 	case errors.Is(err, errVersion):
 		return reject{Code: rejectVersion, Text: "no common version"}, CloseRefused
 	case errors.Is(err, ErrProtocol):

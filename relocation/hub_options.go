@@ -29,10 +29,10 @@ const (
 	// DefaultWindow is how many bytes one side sends without an
 	// acknowledgement.
 	DefaultWindow = 1 << 20
-	// DefaultMaxUnackedMessages and DefaultMaxUnackedBytes bound what a session
-	// keeps for a client.
+	// DefaultMaxUnackedMessages is how many messages are kept for a client.
 	DefaultMaxUnackedMessages = 16384
-	DefaultMaxUnackedBytes    = 4 << 20
+	// DefaultMaxUnackedBytes is how many bytes they have at most.
+	DefaultMaxUnackedBytes = 4 << 20
 )
 
 const (

@@ -27,7 +27,7 @@ type hubCounts struct {
 
 // Stats returns the counts of this moment.
 func (h *Hub) Stats() HubStats {
-	if h.unusable() != nil {
+	if !h.usable() {
 		return HubStats{}
 	}
 	c := &h.counts

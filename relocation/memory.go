@@ -120,14 +120,14 @@ func (m *MemoryStore) Attach(ctx context.Context, id string, claim Claim) (Snaps
 	}
 	t.mu.Lock()
 	now := t.sweep()
-	snapshot, err, event := t.attach(id, claim, now)
+	snapshot, event, err := t.attach(id, claim, now)
 	t.mu.Unlock()
 	event.send()
 	return snapshot, err
 }
 
 // attach requires t.mu.
-func (t *memoryTable) attach(id string, claim Claim, now time.Time) (Snapshot, error, memoryEvent) {
+func (t *memoryTable) attach(id string, claim Claim, now time.Time) (Snapshot, memoryEvent, error) {
 	s := t.find(id, now)
 	var err error
 	switch {
@@ -136,7 +136,7 @@ func (t *memoryTable) attach(id string, claim Claim, now time.Time) (Snapshot, e
 	case s.ended:
 		err = &ExpiredError{In: s.in}
 	case s.nonce == claim.Nonce && s.owner == claim.Owner:
-		return s.snapshot(), nil, memoryEvent{}
+		return s.snapshot(), memoryEvent{}, nil
 	case claim.Serial < s.confirmed:
 		err = ErrSessionTaken
 	case claim.Attempt <= s.attempt:
@@ -147,15 +147,15 @@ func (t *memoryTable) attach(id string, claim Claim, now time.Time) (Snapshot, e
 		err = ErrStateRegressed
 	}
 	if err != nil {
-		return Snapshot{}, err, memoryEvent{}
+		return Snapshot{}, memoryEvent{}, err
 	}
 	if !s.free && s.owner != claim.Owner && now.Before(s.lease) && !claim.Force {
 		yield := Event{Kind: Yield, Session: id, From: claim.Owner, Generation: s.generation}
-		return Snapshot{}, &OwnedError{Owner: s.owner, Remaining: s.lease.Sub(now)}, memoryEvent{yield, t.earsOf(s.owner)}
+		return Snapshot{}, memoryEvent{yield, t.earsOf(s.owner)}, &OwnedError{Owner: s.owner, Remaining: s.lease.Sub(now)}
 	}
 	s.attempt = claim.Attempt
 	s.own(claim, now)
-	return s.snapshot(), nil, memoryEvent{}
+	return s.snapshot(), memoryEvent{}, nil
 }
 
 // Commit implements [Store].

@@ -80,14 +80,14 @@ func (s *memorySession) has(sent Sent) bool {
 
 // room returns why messages do not fit, once up to acked is gone.
 func (s *memorySession) room(acked uint64, count int, size int64) error {
-	held, bytes := int(s.out-acked), s.size
+	held, bytes := len(s.outbox[acked-s.acked:]), s.size
 	for _, gone := range s.outbox[:acked-s.acked] {
 		bytes -= int64(len(gone.Data))
 	}
 	switch {
 	case count == 0:
 		return nil
-	case uint64(count) > maxSeq-s.out:
+	case uint64(count) > maxSeq-s.out: //nolint:gosec // a length
 		return ErrSequenceExhausted
 	case held == 0 && count == 1:
 		return nil

@@ -72,13 +72,13 @@ type Session struct {
 	out         uint64 // the last message in the store, as far as is known
 	sent        uint64 // the last given to the transport
 	sentBatch   string
-	sizes       []int  // of acked+1 to sent
-	flying      uint64 // their sum
+	sizes       []uint64 // of acked+1 to sent
+	flying      uint64   // their sum
 	askedAck    bool
 	acked       uint64
 	ackedStored uint64
-	look4more   bool // there may be more in the store
-	next        int  // the size of one that did not fit
+	look4more   bool   // there may be more in the store
+	next        uint64 // the size of one that did not fit
 	feeding     bool
 
 	// The transport.
@@ -128,7 +128,12 @@ func (s *Session) begin(claim Claim, snapshot Snapshot, start time.Time) {
 
 // position asks the handler's database how far it is, which is where the
 // session goes on.
-func (s *Session) position(ctx context.Context) error {
+func (s *Session) position(ctx context.Context) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = s.hub.panicked("Position", v)
+		}
+	}()
 	at, err := s.hub.opts.Position(ctx, s.id)
 	switch {
 	case err != nil:
@@ -149,7 +154,7 @@ func (s *Session) answer(k kind) {
 	o := opened{
 		Version: version, Token: makeToken(h.keys, s.id, s.generation, s.principal.ID), Generation: s.generation,
 		In: s.committed, Out: s.out, Resume: h.opts.Resume, Ping: h.opts.Ping, Silence: h.opts.Silence,
-		MaxMessage: uint64(h.opts.MaxMessage), Window: uint64(h.opts.Window), Server: []byte(h.opts.Name),
+		MaxMessage: uint64(h.opts.MaxMessage), Window: uint64(h.opts.Window), Server: []byte(h.opts.Name), //nolint:gosec // checked
 	}
 	k = map[kind]kind{kindHello: kindWelcome, kindResume: kindResumed}[k]
 	s.queueFrames(appendOpened(nil, k, o))
@@ -265,7 +270,7 @@ func (s *Session) serve(ctx context.Context, rest []byte) error {
 	s.leave(sessionEnd{cause: err, now: true, lost: true})
 	cause := s.end.cause
 	s.mu.Unlock()
-	s.t.Close(CloseNormal, "") //nolint:errcheck // it has ended
+	_ = s.t.Close(CloseNormal, "") // it has ended
 	if errors.Is(cause, errDrained) {
 		return nil
 	}

@@ -101,7 +101,7 @@ func (s *Session) closeTransport(last func() []byte, code CloseCode) {
 		s.timer.Stop()
 	}
 	s.timer = time.AfterFunc(closeGrace, func() {
-		s.t.Close(code, "") //nolint:errcheck // nobody to tell
+		_ = s.t.Close(code, "") // nobody to tell
 	})
 	s.kick()
 }
@@ -251,7 +251,7 @@ func (s *Session) fence(err error) {
 // lose ends the session at once, for r says why it is nobody's to go on with
 // here. It requires s.mu.
 func (s *Session) lose(cause error, r reject) {
-	if cause == ErrFenced && !s.left && (s.end == nil || s.end.how != endGone) {
+	if errors.Is(cause, ErrFenced) && !s.left && (s.end == nil || s.end.how != endGone) {
 		s.hub.counts.fenced.Add(1)
 	}
 	last := func() []byte { return appendReject(nil, r) }

@@ -51,19 +51,25 @@ func (s *Session) queueData(m Outgoing) {
 	n := dataLen(m.Seq, flags, len(m.Data))
 	appendData(s.grow(n)[:0], m.Seq, flags, m.Data)
 	s.sent, s.sentBatch = m.Seq, m.Batch
-	s.sizes = append(s.sizes, len(m.Data))
+	s.sizes = append(s.sizes, uint64(len(m.Data)))
 	s.hub.counts.sent.Add(1)
 }
 
 func dataLen(seq, flags uint64, payload int) int {
 	body := uvarintLen(seq) + uvarintLen(flags) + payload
-	return 1 + uvarintLen(uint64(body)) + body
+	return 1 + uvarintLen(uint64(body)) + body //nolint:gosec // a length
 }
 
-// acknowledged takes an ACK. It requires s.mu.
+// acknowledged takes an ACK. It can be ahead of what was sent here: the client
+// may have more, from before, than it said when it resumed. It requires s.mu.
 func (s *Session) acknowledged(n uint64) {
+	if n > s.sent {
+		s.sizes, s.flying, s.next = nil, 0, 0
+		s.acked, s.askedAck, s.sent, s.sentBatch = n, false, n, ""
+		return
+	}
 	for _, size := range s.sizes[:n-s.acked] {
-		s.flying -= uint64(size)
+		s.flying -= size
 	}
 	if s.sizes = s.sizes[n-s.acked:]; len(s.sizes) == 0 {
 		s.sizes = nil
@@ -73,8 +79,8 @@ func (s *Session) acknowledged(n uint64) {
 
 // fits reports whether the window takes a message of that size. It requires
 // s.mu.
-func (s *Session) fits(size int) bool {
-	return s.flying == 0 || s.flying+uint64(size) <= s.window
+func (s *Session) fits(size uint64) bool {
+	return s.flying == 0 || s.flying+size <= s.window
 }
 
 // canFeed requires s.mu.
@@ -102,11 +108,11 @@ func (s *Session) offer(first uint64, messages [][]byte, batch string) {
 // put has the next message written, if it fits. It requires s.mu.
 func (s *Session) put(m Outgoing) bool {
 	if uint64(len(m.Data)) > s.maxMessage {
-		s.endBy(closeTooLarge, tooLarge(len(m.Data), int(s.maxMessage)), endDelete)
+		s.endBy(closeTooLarge, fmt.Errorf("%w: %d bytes, and the client takes %d", ErrTooLarge, len(m.Data), s.maxMessage), endDelete)
 		return false
 	}
-	if !s.fits(len(m.Data)) {
-		s.next = len(m.Data)
+	if size := uint64(len(m.Data)); !s.fits(size) {
+		s.next = size
 		return false
 	}
 	s.next = 0
@@ -153,6 +159,10 @@ func (s *Session) feed() {
 		s.mu.Lock()
 		if !s.canFeed() && s.end != nil {
 			break
+		}
+		if s.sent != after { // acknowledged meanwhile
+			s.look4more = true
+			continue
 		}
 		switch {
 		case err != nil:
@@ -244,6 +254,6 @@ func (s *Session) write() {
 	s.kick()
 	s.mu.Unlock()
 	if closing {
-		s.t.Close(code, "") //nolint:errcheck // nobody to tell
+		_ = s.t.Close(code, "") // nobody to tell
 	}
 }

@@ -16,7 +16,7 @@ const (
 	tokenFormat = 1
 	tokenHead   = 1 + 4 + 8
 	tokenMAC    = sha256.Size
-	tokenLabel  = "go-transparency relocation token" // so that no other use of a key makes the same MAC
+	tokenLabel  = "go-transparency relocation token" //nolint:gosec // no secret: so that no other use of a key makes the same MAC
 )
 
 // A tokenKey is a key with its name.
@@ -28,7 +28,7 @@ type tokenKey struct {
 func newTokenKeys(keys [][]byte) []tokenKey {
 	if len(keys) == 0 {
 		key := make([]byte, 32)
-		rand.Read(key) //nolint:errcheck // never fails
+		_, _ = rand.Read(key) // never fails
 		keys = [][]byte{key}
 	}
 	var all []tokenKey
