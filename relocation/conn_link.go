@@ -71,10 +71,14 @@ func (l *link) ready() bool {
 	return l.pingDue || l.pongDue || l.byeDue || l.endDue || l.conn.acks.due && !l.end || l.more()
 }
 
+// maxUnderWay is how many messages are written and not acknowledged, however
+// small they are.
+const maxUnderWay = 8192
+
 // more reports whether a message can be written. Requires conn.mu.
 func (l *link) more() bool {
 	out := &l.conn.out
-	if l.bye || l.end || l.sent >= out.last {
+	if l.bye || l.end || l.sent >= out.last || l.sent-out.acked >= maxUnderWay {
 		return false
 	}
 	return l.inflight == 0 || l.inflight+len(out.at(l.sent+1).data) <= l.window
@@ -150,7 +154,7 @@ func (l *link) data(b []byte) []byte {
 	l.unasked += len(m.data)
 	l.uncalled++
 	var flags uint64
-	if m.ackNow || 2*l.unasked >= min(l.window, c.opts.BufferBytes) || 2*l.uncalled >= c.opts.BufferMessages {
+	if m.ackNow || 2*l.unasked >= min(l.window, c.opts.BufferBytes) || 2*l.uncalled >= min(maxUnderWay, c.opts.BufferMessages) {
 		flags |= dataAckNow
 		l.unasked, l.uncalled = 0, 0
 	}
@@ -194,9 +198,13 @@ func (l *link) watch() {
 	l.beat.Reset(max(wait, time.Millisecond))
 }
 
-// probe asks for a sign of life. Requires conn.mu.
+// probe asks for a sign of life. The answer to the first of several counts,
+// unless the machine slept meanwhile. Requires conn.mu.
 func (l *link) probe(now instant) {
-	l.checked, l.pinged = now, now
+	if l.pinged.zero() || now.slept(l.checked) {
+		l.pinged = now
+	}
+	l.checked = now
 	l.pings++
 	l.pingDue = true
 	l.conn.wake()
