@@ -150,7 +150,7 @@ func TestConnNearestDeadline(t *testing.T) {
 		start := time.Now()
 		a.goAway(goAway{Deadline: time.Hour, Spread: time.Hour, Locations: []string{"b"}})
 		a.goAway(goAway{Deadline: 30 * time.Second, Locations: []string{"b"}})
-		a.goAway(goAway{Deadline: 40 * time.Second, Locations: []string{"b"}})
+		a.goAway(goAway{Deadline: time.Hour, Spread: time.Hour, Locations: []string{"b"}})
 		fakeState(t, c, Migrating)
 		fakeWait(t, "b", func() bool { return c.State() == Connected && c.Addr() == "b" })
 		if d := time.Since(start).Round(10 * time.Millisecond); d != 30*time.Second {
