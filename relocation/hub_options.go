@@ -53,14 +53,18 @@ const (
 	// an instance dies in between, the message comes again, marked
 	// Redelivered.
 	AtLeastOnce Mode = iota
-	// AtMostOnce commits a message, by itself, before its handler is called.
-	// When an instance dies in between, or the handler fails, the message is
-	// lost. What the handler replies is committed afterwards.
+	// AtMostOnce commits a message, by itself, before its handler is called,
+	// and that is what the client's SendAck and Flush wait for. When an
+	// instance dies in between, or the handler fails, the message is lost.
+	// What the handler replies is committed afterwards.
 	AtMostOnce
 	// Atomic is for handlers that commit the number of the message together
 	// with its effect, in a database of their own, which HubOptions.Position
 	// asks. The effect happens exactly once. What the handler replies is
-	// committed afterwards, and so can be lost with the instance.
+	// committed afterwards, and so can be lost with the instance. Position is
+	// asked whenever a client resumes, after a crash too, so that a message
+	// which had its effect rarely comes again: Redelivered and [ErrDuplicate]
+	// are for a former owner that is not at its end yet.
 	Atomic
 )
 
@@ -126,6 +130,8 @@ type HubOptions struct {
 	OpenTimeout time.Duration
 
 	// MaxMessage bounds one message, in bytes. Zero means [DefaultMaxMessage].
+	// Nothing else gets through beside a message: one that takes longer than
+	// Ping and Silence looks like a dead connection, again and again.
 	MaxMessage int
 
 	// Window is how many bytes a client sends without an acknowledgement, and
@@ -176,6 +182,7 @@ func (o *HubOptions) withDefaults() (HubOptions, error) {
 	if opts.HandoffGrace == 0 {
 		opts.HandoffGrace = DefaultHandoffGrace
 	}
+	opts.HandoffGrace = min(opts.HandoffGrace, maxOption)
 	for _, n := range []struct {
 		name  string
 		field *int

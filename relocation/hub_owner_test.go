@@ -303,6 +303,31 @@ func TestGraceOver(t *testing.T) {
 	})
 }
 
+// A grace without end, or none, is fine.
+func TestOddGrace(t *testing.T) {
+	for grace, want := range map[time.Duration]time.Duration{1<<63 - 1: DefaultLease * 2, -1: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newHubRig(t)
+			r.start("a", nil)
+			r.start("b", &HubOptions{HandoffGrace: grace})
+			r.handle = func(_ context.Context, hub string, _ *Session, _ Message) error {
+				if hub == "a" {
+					time.Sleep(2 * DefaultLease)
+				}
+				return nil
+			}
+			c := r.hello("a")
+			c.send(1)
+			synctest.Wait()
+			start := time.Now()
+			c.resume("b", 1, 0, 0)
+			if took := time.Since(start); took > want {
+				t.Errorf("with a grace of %v taking the session took %v, want at most %v", grace, took, want)
+			}
+		})
+	}
+}
+
 // Of two openings under way the later attempt has the session, in whatever
 // order the hub hears of them.
 func TestOpeningsMeet(t *testing.T) {
