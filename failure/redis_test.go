@@ -19,6 +19,7 @@ import (
 	"github.com/go-transparency/transparency/failure"
 	"github.com/go-transparency/transparency/internal/faultnet"
 	"github.com/go-transparency/transparency/internal/redistest"
+	"github.com/go-transparency/transparency/internal/testkit"
 )
 
 func options() failure.SharedOptions {
@@ -52,15 +53,6 @@ func fail(t *testing.T, b failure.Policy, n int) {
 	}
 }
 
-func eventually(t *testing.T, what string, d time.Duration, cond func() bool) {
-	t.Helper()
-	for end := time.Now().Add(d); !cond(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not within %v", what, d)
-		}
-	}
-}
-
 func in(b *failure.SharedBreaker, s failure.State) func() bool {
 	return func() bool { return b.State() == s }
 }
@@ -74,11 +66,11 @@ func fleet(t *testing.T, opts failure.SharedOptions, clients ...failure.RedisCli
 		all = append(all, b)
 	}
 	last := all[len(all)-1]
-	eventually(t, "all have been heard of", 5*time.Second, func() bool { return last.Stats().Live == len(all) })
+	testkit.Eventually(t, "all have been heard of", testkit.Limit, func() bool { return last.Stats().Live == len(all) })
 	for _, b := range all[:2] {
 		fail(t, b, 3)
 	}
-	eventually(t, "the fleet is open", 5*time.Second, in(last, failure.StateOpen))
+	testkit.Eventually(t, "the fleet is open", testkit.Limit, in(last, failure.StateOpen))
 	return all
 }
 
@@ -99,10 +91,10 @@ func TestKeys(t *testing.T) {
 			}
 		}
 	}
-	eventually(t, "the vote is there", 5*time.Second, func() bool { look(); return keys["{pay}:votes"] })
+	testkit.Eventually(t, "the vote is there", testkit.Limit, func() bool { look(); return keys["{pay}:votes"] })
 	other := newRedis(t, client, opts)
 	fail(t, other, 3)
-	eventually(t, "the breaker is there", 5*time.Second, func() bool { look(); return keys["{pay}"] })
+	testkit.Eventually(t, "the breaker is there", testkit.Limit, func() bool { look(); return keys["{pay}"] })
 	for _, want := range []string{"{pay}", "{pay}:live", "{pay}:votes"} {
 		if !keys[want] {
 			t.Errorf("there is no key %q", want)
@@ -147,12 +139,12 @@ func TestHungRedis(t *testing.T) {
 	if after > 3*before+50*time.Millisecond {
 		t.Errorf("%d calls took %v, and %v with Redis stopped", callers*calls, before, after)
 	}
-	eventually(t, "an exchange is missed", 5*time.Second, func() bool { return b.Stats().Missed > 0 })
+	testkit.Eventually(t, "an exchange is missed", testkit.Limit, func() bool { return b.Stats().Missed > 0 })
 	fail(t, b, 3)
 	if _, err := try(t.Context(), b); !errors.Is(err, failure.ErrOpen) {
 		t.Errorf("Call error = %v, want ErrOpen", err)
 	}
-	eventually(t, "it is closed again", 5*time.Second, func() bool { _, err := try(t.Context(), b); return err == nil })
+	testkit.Eventually(t, "it is closed again", testkit.Limit, func() bool { _, err := try(t.Context(), b); return err == nil })
 	if n := runtime.NumGoroutine() - goroutines; n > 16 {
 		t.Errorf("%d goroutines more than before", n)
 	}
@@ -170,7 +162,7 @@ func TestCallsSendNothing(t *testing.T) {
 	opts.Poll = time.Hour
 	b := newRedis(t, s.Client(t), opts)
 	_, _ = try(t.Context(), b)
-	eventually(t, "it has begun", 5*time.Second, func() bool { return b.Stats().Exchanged >= 2 }) // its start, and what it hears
+	testkit.Eventually(t, "it has begun", testkit.Limit, func() bool { return b.Stats().Exchanged >= 2 }) // its start, and what it hears
 	before := s.Calls(t)
 	for range 50_000 {
 		if _, err := try(t.Context(), b); err != nil {
@@ -228,13 +220,13 @@ func TestFaults(t *testing.T) {
 			mend := fault(t, s, p)
 			for i, b := range all { // each acts locally: open for its time, then a probe, then closed
 				start := time.Now()
-				eventually(t, fmt.Sprint(i, " calls again"), 5*time.Second, func() bool { _, err := try(t.Context(), b); return err == nil })
-				eventually(t, fmt.Sprint(i, " is closed"), 5*time.Second, in(b, failure.StateClosed))
+				testkit.Eventually(t, fmt.Sprint(i, " calls again"), testkit.Limit, func() bool { _, err := try(t.Context(), b); return err == nil })
+				testkit.Eventually(t, fmt.Sprint(i, " is closed"), testkit.Limit, in(b, failure.StateClosed))
 				t.Logf("instance %d calls again after %v", i, time.Since(start))
 			}
 			mend()
 			// In a while all know again: those who were refused the exchange too.
-			eventually(t, "all are heard of", 10*time.Second, func() bool {
+			testkit.Eventually(t, "all are heard of", testkit.Limit, func() bool {
 				for _, b := range all {
 					_, _ = try(t.Context(), b)
 					if b.Stats().Live != 3 || b.State() != failure.StateClosed {
@@ -246,7 +238,7 @@ func TestFaults(t *testing.T) {
 			for _, b := range all[:2] {
 				fail(t, b, 3)
 			}
-			eventually(t, "the fleet opens as before", 5*time.Second, in(all[2], failure.StateOpen))
+			testkit.Eventually(t, "the fleet opens as before", testkit.Limit, in(all[2], failure.StateOpen))
 		})
 	}
 }
@@ -280,7 +272,7 @@ func TestCluster(t *testing.T) {
 	opts.Prefix = c.Prefix()
 	all := fleet(t, opts, c.Client(t), c.Client(t), c.Client(t))
 	for _, b := range all {
-		eventually(t, "it calls again", 5*time.Second, func() bool { _, err := try(t.Context(), b); return err == nil })
+		testkit.Eventually(t, "it calls again", testkit.Limit, func() bool { _, err := try(t.Context(), b); return err == nil })
 	}
 }
 
@@ -293,8 +285,8 @@ func TestEndlessTimesInRedis(t *testing.T) {
 	opts.Breaker.OpenFor, opts.Breaker.ProbeTimeout = endless, endless
 	b := newRedis(t, s.Client(t), opts)
 	fail(t, b, 3)
-	eventually(t, "the fleet knows", 5*time.Second, func() bool { return s.Client(t).HGet(t.Context(), s.Prefix()+"{pay}", "open").Val() == "1" })
-	eventually(t, "and it is heard", 5*time.Second, func() bool { return b.Stats().Exchanged >= 2 })
+	testkit.Eventually(t, "the fleet knows", testkit.Limit, func() bool { return s.Client(t).HGet(t.Context(), s.Prefix()+"{pay}", "open").Val() == "1" })
+	testkit.Eventually(t, "and it is heard", testkit.Limit, func() bool { return b.Stats().Exchanged >= 2 })
 	if got := b.Stats(); got.State != failure.StateOpen || got.Live != 1 || got.Missed != 0 {
 		t.Errorf("Stats = %+v, want open and live", got)
 	}
@@ -315,7 +307,7 @@ func TestWeakUser(t *testing.T) {
 		o.Breaker.Name = denied
 		b := newRedis(t, newClient(t, opts, s.Addr()), o)
 		fail(t, b, 3)
-		eventually(t, denied, 5*time.Second, func() bool { return b.Stats().Missed > 0 || b.Stats().Exchanged > 1 })
+		testkit.Eventually(t, denied, testkit.Limit, func() bool { return b.Stats().Missed > 0 || b.Stats().Exchanged > 1 })
 		for _, key := range admin.Keys(ctx, "*").Val() {
 			if left := admin.PTTL(ctx, key).Val(); left == -1 {
 				t.Errorf("without %s %q has no time to live", denied, key)
@@ -362,7 +354,7 @@ func TestCloseWhileConnecting(t *testing.T) {
 				if _, err := try(t.Context(), b); err != nil {
 					t.Errorf("Call error = %v", err)
 				}
-				eventually(t, "it has tried", 10*time.Second, func() bool { return b.Stats().Missed > 0 })
+				testkit.Eventually(t, "it has tried", testkit.Limit, func() bool { return b.Stats().Missed > 0 })
 				closed := make(chan struct{})
 				go func() {
 					defer close(closed)

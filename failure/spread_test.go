@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-transparency/transparency/failure"
 	"github.com/go-transparency/transparency/internal/redistest"
+	"github.com/go-transparency/transparency/internal/testkit"
 )
 
 // FA-11: with its news, an opening is with twenty instances in a moment.
@@ -30,13 +31,13 @@ func TestOpeningSpreads(t *testing.T) {
 		for i, c := range clients {
 			b := newRedis(t, c, opts)
 			_, _ = try(t.Context(), b)
-			eventually(t, "the store and its news are heard", 10*time.Second, func() bool {
+			testkit.Eventually(t, "the store and its news are heard", testkit.Limit, func() bool {
 				return b.Stats().Exchanged >= 2 && b.Stats().Live == i+1 // once for its start, once for the news
 			})
 			all, opened = append(all, b), append(opened, opening(t, b))
 		}
 		fail(t, all[0], 3)
-		eventually(t, "the first vote is told", 10*time.Second, func() bool { return all[0].Stats().Votes == 1 })
+		testkit.Eventually(t, "the first vote is told", testkit.Limit, func() bool { return all[0].Stats().Votes == 1 })
 		start := time.Now()
 		fail(t, all[1], 3)
 		for _, at := range opened[2:] {
@@ -83,10 +84,10 @@ func TestDeadRedisAtFirst(t *testing.T) {
 	if _, err := try(t.Context(), b); err != nil {
 		t.Errorf("Call error = %v", err)
 	}
-	eventually(t, "it is missed", 10*time.Second, func() bool { return b.Stats().Missed > 0 })
+	testkit.Eventually(t, "it is missed", testkit.Limit, func() bool { return b.Stats().Missed > 0 })
 	fail(t, b, 3)
 	s.Restart(t)
-	eventually(t, "it is heard of", 20*time.Second, func() bool { return b.Stats().Live == 1 })
+	testkit.Eventually(t, "it is heard of", testkit.Limit, func() bool { return b.Stats().Live == 1 })
 }
 
 // FA-13: the server's clock is set back, by an hour, or another with such a
@@ -106,21 +107,21 @@ func TestServerClockBack(t *testing.T) {
 	}
 	later("until")
 	var p failure.Permit
-	eventually(t, "one may probe", 10*time.Second, func() bool {
+	testkit.Eventually(t, "one may probe", testkit.Limit, func() bool {
 		var err error
 		p, err = all[0].Allow(t.Context())
 		return err == nil
 	})
 	later("lease")
 	var next failure.Permit
-	eventually(t, "another may probe", 10*time.Second, func() bool {
+	testkit.Eventually(t, "another may probe", testkit.Limit, func() bool {
 		var err error
 		next, err = all[1].Allow(t.Context())
 		return err == nil
 	})
 	p.Done(errBoom)
 	next.Done(nil)
-	eventually(t, "all are closed", 10*time.Second, func() bool {
+	testkit.Eventually(t, "all are closed", testkit.Limit, func() bool {
 		return !slices.ContainsFunc(all, func(b *failure.SharedBreaker) bool { return b.State() != failure.StateClosed })
 	})
 }

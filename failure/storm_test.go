@@ -20,8 +20,8 @@ type storm struct {
 	input, load [30]int
 }
 
-// While a call comes each millisecond, the service fails from second 5 to 20.
-const stormRate, stormFrom, stormTo = 1000, 5, 20
+// While a call comes each 2.5 milliseconds, the service fails from second 5 to 20.
+const stormRate, stormFrom, stormTo = 400, 5, 20
 
 // blow lets the storm pass through retries in layers.
 func blow(t *testing.T, retries ...failure.Policy) (s storm) {

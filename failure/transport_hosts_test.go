@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-transparency/transparency"
 	"github.com/go-transparency/transparency/failure"
+	"github.com/go-transparency/transparency/internal/testkit"
 )
 
 // answer is the response of a base that needs no network.
@@ -401,10 +402,5 @@ func TestTransportParallel(t *testing.T) {
 	}
 	wg.Wait()
 	// Losers close theirs when they hear that they have lost.
-	for end := time.Now().Add(10 * time.Second); bodies.open.Load() != 0 && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
-	if open := bodies.open.Load(); open != 0 {
-		t.Errorf("%d bodies open", open)
-	}
+	testkit.Eventually(t, "no body is open", testkit.Limit, func() bool { return bodies.open.Load() == 0 })
 }

@@ -31,6 +31,7 @@ import (
 
 	"github.com/go-transparency/transparency"
 	"github.com/go-transparency/transparency/failure"
+	"github.com/go-transparency/transparency/internal/testkit"
 )
 
 // OpenBreaker returns a new breaker, to be closed by t.Cleanup if it needs to.
@@ -201,11 +202,7 @@ func (r *run) trip(b failure.Breaker) {
 // within d.
 func (r *run) eventually(what string, d time.Duration, cond func() bool) {
 	r.Helper()
-	for end := time.Now().Add(d); !cond(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			r.Fatalf("%s: not within %v", what, d)
-		}
-	}
+	testkit.Eventually(r, what, d, cond)
 }
 
 // exits runs f on a goroutine of its own, and returns how that ended: with a
