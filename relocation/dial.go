@@ -22,8 +22,9 @@ const (
 // DialOptions configures a [Conn]. Nil is fine. Negative fields, and sizes above
 // 2^30, are refused with transparency.ErrInvalid: a Conn needs its bounds.
 type DialOptions struct {
-	// MaxMessage is how many bytes a message from the server may have. Zero
-	// means [DefaultMaxMessage].
+	// MaxMessage is how many bytes a message from the server may have. One
+	// that has more ends the session, with [ErrTooLarge]. Zero means
+	// [DefaultMaxMessage].
 	MaxMessage int
 
 	// Window is how many bytes the server may send ahead of what the

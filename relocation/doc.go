@@ -60,7 +60,8 @@
 //     handler's context.
 //   - A planned move: the new server is dialled first. Messages wait for about two
 //     round trips, and none comes twice.
-//   - One-way death: noticed within HubOptions.Ping plus Silence.
+//   - One-way death: noticed within HubOptions.Ping plus Silence. Only that of
+//     the way to a server that goes on speaking takes another Silence.
 //   - Storms: the first attempt, too, comes at a random moment.
 //   - A stolen or copied token: at most one client owns the session; the other
 //     gets [ErrSessionTaken] and does not come back.

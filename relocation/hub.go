@@ -14,7 +14,11 @@ import (
 // When it returns nil, the message is committed and then acknowledged. An
 // error, or a panic, which is recovered, leaves the message uncommitted: the
 // transport is dropped, and the message comes again, marked Redelivered, when
-// the client has come back. (In the mode [AtMostOnce] it does not.)
+// the client has come back. (In the mode [AtMostOnce] it does not.) Three errors
+// say more: one that wraps [ErrDuplicate] is as good as nil; [ErrFenced] means
+// that the session has a later owner, and [ErrStateRegressed] that the
+// handler's database went back, which ends the session. So do not return what
+// another session or Conn has answered.
 //
 // ctx ends when this instance does not own the session any more, or when the
 // Hub is closed. What the handler still does then, another instance may do
