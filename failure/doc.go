@@ -43,27 +43,16 @@
 //
 // # Policies
 //
-// [Retry] makes a call again that had no effect, or may be made twice. A
-// [Budget], of its own or shared, bounds what this adds to the load.
-// [WithIdempotent] says of one call that it may be made twice; [Attempt] tells
-// which attempt it is.
-//
-// [Timeout] gives a call a time limit. It waits for a call that does not heed
-// it, or abandons it, as it is told.
-//
-// [Hedge] makes a call that takes long a second time beside the first. The
-// delay is fixed, or learned from the calls before.
-//
-// [Bulkhead] bounds how many calls are under way, with a queue.
-//
-// [RateLimit] bounds how many are made in a time.
-//
+// [Retry] makes a call again that had no effect, or may be made twice
+// ([WithIdempotent] says so of one call). A [Budget] bounds what this adds to
+// the load. [Timeout] gives a call a time limit, and waits for one that does not
+// heed it, or abandons it. [Hedge] makes a slow call a second time beside the
+// first. [Bulkhead] bounds how many are under way, [RateLimit] how many in a
+// time. [LocalBreaker] and [SharedBreaker] keep calls from a service that fails.
 // [Fallback] answers in the place of a call that failed.
 //
-// [LocalBreaker] and [SharedBreaker] keep calls from a service that fails.
-//
-// [Transport] is all of them for HTTP, with policies for each host. Package
-// grpcpolicy, a module of its own, is that for gRPC.
+// [Transport] is all of them for HTTP, with policies for each host, and package
+// grpcpolicy, a module of its own, for gRPC.
 //
 // # Guarantees
 //
@@ -75,7 +64,8 @@
 //	a hung probe       holds its place for ProbeTimeout; what comes of it later is dropped
 //	late results       of calls begun before a change of state are dropped
 //	cancelled callers  are not counted; deadlines that pass are failures
-//	failures in a row  are counted however far apart; a ratio, of failures or of slow calls, within a window
+//	failures in a row  are counted however far apart; a ratio, of failures or of slow calls, within a window,
+//	                   to which a call belongs by its end
 //	slow calls         are those longer than Slow, if that is set; a slow probe has failed
 //	clocks             a wall clock set back changes nothing; a suspend ages the window and the open time,
 //	                   and so does a wall clock set forward
@@ -106,10 +96,10 @@
 //	Bulkhead   never has more calls under way than places; first come, first served; a caller that
 //	           goes away costs the others nothing
 //	RateLimit  tells who would wait too long when to come again, at once, and takes no turn for that
-//	Timeout    returns on time when it abandons, and lets only so many abandoned calls go on
-//	Transport  sends a request twice only if that is safe, by net/http's rule, for PUT and DELETE, or with
-//	           a body that GetBody gives again; closes every response but the one it returns, which
-//	           can be read until it is closed; keeps policies for a bounded number of hosts
+//	Timeout    returns on time when it abandons, and makes no call while too many abandoned ones go on
+//	Transport  sends a request twice only by net/http's rule or if it is PUT or DELETE, and a body only as
+//	           GetBody gives it again; closes every response but the one it returns, which can be read
+//	           until it is closed; keeps policies for a bounded number of hosts
 //	panics     pass through all of them, from other goroutines too, and so does Goexit; of a call that
 //	           nobody waits for any more they are logged
 //
@@ -127,13 +117,11 @@
 //
 // A [LocalBreaker] stands on [github.com/sony/gobreaker/v2], which counts the
 // calls, judges them by the rules given here, and admits the probes; its
-// clockwork and its lock are most of the cost of a call, though its leave is
-// asked for only once in a hundredth of a window: while closed it refuses none.
-// The gate in front of it adds what it lacks: permits that come back from a
-// panic, a Goexit or a hang; open times that grow and differ; a rule of slow
-// calls; a time to come again; the switches by hand; and changes told outside
-// its lock. Its distributed breaker is not used: that holds a lock of the whole
-// fleet while a call runs.
+// clockwork and its lock are most of the cost of a call. The gate in front of it
+// adds what it lacks: permits that come back from a panic, a Goexit or a hang;
+// open times that grow and differ; a rule of slow calls; a time to come again;
+// the switches by hand; and changes told outside its lock. Its distributed
+// breaker is not used: that holds a lock of the whole fleet while a call runs.
 //
 // # Redis
 //

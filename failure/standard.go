@@ -8,27 +8,10 @@ import (
 // DefaultLimit is the time limit of each attempt through [NewStandard].
 const DefaultLimit = 10 * time.Second
 
-// A Standard is a [Policy] that puts others in the order which is right for
-// most calls, the outermost first, as its fields are. Those that are nil are
-// left out, so the zero Standard only calls. It must not be changed after its
-// first use.
-//
-//   - Whole is around all of it: a caller waits for attempts and the pauses
-//     between them no longer than that.
-//   - Retry is around what follows, so that each attempt is admitted, counted
-//     and bounded by itself.
-//   - Hedge makes its attempts through the breaker too: the service gets them,
-//     so they have to be refused with the others, and counted. Those that it
-//     cancels are ignored.
-//   - Breaker is around the limits of this side: what they refuse it ignores,
-//     and while it is open nothing waits for them.
-//   - RateLimit is outside of Timeout, for the wait for a turn is not the
-//     service's time.
-//   - Timeout is around Bulkhead, so that a call which was abandoned keeps its
-//     place until it has ended.
-//   - Bulkhead is next to the call: its places are what is under way.
-//
-// A [Fallback] stands outside of a Standard, for it answers whatever happened.
+// A Standard is a [Policy] that puts others in the order of its fields, the
+// outermost first, which is right for most calls; the package page tells why.
+// Those that are nil are left out, so the zero Standard only calls. It must not
+// be changed after its first use. A [Fallback] stands outside of it.
 type Standard struct {
 	Whole     *Timeout
 	Retry     *Retry

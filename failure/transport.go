@@ -62,7 +62,8 @@ var _ http.RoundTripper = (*Transport)(nil)
 // closes its body in any case. Its errors wrap what the policies and the
 // classes of the root package say: ErrUnavailable of a request that was not
 // sent or changes nothing, and ErrUncertain of others that have no answer. They
-// name the method and the host, and no more of the URL.
+// name the method and the host, and no more of the URL; those of a time limit
+// have a method Timeout, which [url.Error] asks.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if t == nil || req == nil || req.URL == nil {
 		if req != nil && req.Body != nil {

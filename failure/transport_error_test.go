@@ -113,13 +113,13 @@ func TestTransportErrorsHoldNoParts(t *testing.T) {
 // What is due to a time limit says so as http.Client tells it.
 func TestTransportTellsTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := &http.Client{Transport: twice(roundTrip(func(r *http.Request) (*http.Response, error) {
+		base := roundTrip(func(r *http.Request) (*http.Response, error) {
 			if r.URL.Path == "/down" {
 				return nil, errBoom
 			}
 			<-r.Context().Done()
 			return nil, r.Context().Err()
-		}))}
+		})
 		for path, want := range map[string]bool{"/": true, "/down": false} {
 			for _, own := range []bool{true, false} { // a deadline of the request's own, or the policies' alone
 				ctx := t.Context()
@@ -128,6 +128,7 @@ func TestTransportTellsTimeouts(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, time.Second)
 					defer cancel()
 				}
+				client := &http.Client{Transport: twice(base)}
 				_, err := client.Do(request(t, "GET", "http://users.test"+path, nil).WithContext(ctx)) //nolint:bodyclose // there is none
 				var e *url.Error
 				if !errors.As(err, &e) || e.Timeout() != want {
