@@ -86,6 +86,35 @@ func TestCrashAtomic(t *testing.T) {
 	})
 }
 
+// RL-01: the instance that took over tells the client of an effect only when the
+// store has it too. Else the client would know more than the store when it
+// comes to a third.
+func TestCrashAtomicTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opts := &HubOptions{Mode: Atomic, Position: func(context.Context, string) (uint64, error) { return 7, nil }}
+		r := newHubRig(t)
+		for _, name := range []string{"a", "b", "c"} {
+			r.start(name, opts)
+		}
+		c := r.hello("a")
+		r.links["a"].set(func() { r.links["a"].down = true })
+		c.send(7)
+		synctest.Wait()
+		r.kill("a")
+		r.links["b"].set(func() { r.links["b"].commit = func(Update) error { return errDown } })
+		if rej := c.refused("b", c.resumption(1, 0, 0)); rej.Code != rejectBusy {
+			t.Errorf("got %+v of an instance that cannot commit, want busy", rej)
+		}
+		next := c.resume("c", 2, 0, 0)
+		if next.said.In != 7 {
+			t.Fatalf("RESUMED says %d, want 7", next.said.In)
+		}
+		r.kill("c")
+		r.links["b"].set(func() { r.links["b"].commit = nil })
+		next.resume("b", 3, 0, 7)
+	})
+}
+
 // RL-02: what was committed is not handled again when only its
 // acknowledgement was lost.
 func TestCrashAfterCommit(t *testing.T) {

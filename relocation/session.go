@@ -141,7 +141,16 @@ func (s *Session) position(ctx context.Context) (err error) {
 	case at < s.committed, at > maxSeq:
 		return fmt.Errorf("%w: the handler's database is at %d, and %d were committed", ErrStateRegressed, at, s.committed)
 	case at > s.committed:
-		s.handled = append(s.handled, handled{seq: at})
+		// Before the client is told: that says so when it resumes elsewhere.
+		u := Update{In: at, After: s.mark, Mark: s.nextMark()}
+		progress, err := retryStore(ctx, func(ctx context.Context) (Progress, error) {
+			return s.hub.store.Commit(ctx, s.lease, u)
+		})
+		if err != nil {
+			return err
+		}
+		s.mark, s.out = u.Mark, max(s.out, progress.Out)
+		s.look4more = s.out > s.sent
 	}
 	// What the database has is known, whoever has been here before.
 	s.recv, s.committed, s.doubt = at, at, false

@@ -190,14 +190,14 @@ func (s *Session) canWrite() bool {
 	return !s.closed && (len(s.chunks) > 0 || s.ackDue || s.pongDue || s.closing)
 }
 
-// signs returns the PONG and the ACK that are due. It requires s.mu.
+// signs returns the ACK and the PONG that are due. It requires s.mu.
 func (s *Session) signs() []byte {
 	b := make([]byte, 0, 64)
-	if s.pongDue {
-		b = appendNumber(b, kindPong, s.pong)
-	}
 	if (s.ackDue || s.pongDue) && s.committed > 0 {
 		b = appendNumber(b, kindAck, s.committed)
+	}
+	if s.pongDue {
+		b = appendNumber(b, kindPong, s.pong)
 	}
 	s.ackDue, s.pongDue = false, false
 	return b
