@@ -178,7 +178,7 @@ func (b *LocalBreaker) set(s State) {
 // The loop may do anything with the breaker, and be slow: the last 64 changes
 // are kept for it, and calls do not wait.
 func (b *LocalBreaker) Changes(ctx context.Context) iter.Seq[Change] {
-	if b == nil {
+	if b == nil || b.phase.Load() == nil { // there will be none
 		return func(func(Change) bool) {}
 	}
 	return b.changes.all(ctx)

@@ -2,10 +2,13 @@ package failuretest
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-transparency/transparency"
 )
 
 // A Fault is what a call meets. The zero Fault is none. Of several fields that
@@ -83,6 +86,9 @@ func Inject[T any](faults Faults, fn func(context.Context) (T, error)) func(cont
 		fault := faults.of(calls.Add(1) - 1)
 		if err := fault.before(ctx); err != nil {
 			return zero, err
+		}
+		if fn == nil {
+			return zero, fmt.Errorf("failuretest: %w: the function is nil", transparency.ErrInvalid)
 		}
 		result, err := fn(ctx)
 		if fault.Lost != nil {

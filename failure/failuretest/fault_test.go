@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-transparency/transparency"
 	"github.com/go-transparency/transparency/failure/failuretest"
+	"github.com/go-transparency/transparency/internal/testkit"
 )
 
 func TestInject(t *testing.T) {
@@ -150,3 +151,13 @@ type sentBody struct {
 }
 
 func (s *sentBody) Close() error { s.closed = true; return nil }
+
+// What makes no sense is an error.
+func TestFaultsOfNothing(t *testing.T) {
+	for _, v := range []*failuretest.Transport{nil, {}} {
+		testkit.Zero(t.Context(), t, v)
+	}
+	if _, err := failuretest.Inject[int](nil, nil)(t.Context()); !errors.Is(err, transparency.ErrInvalid) {
+		t.Errorf("a nil function: error = %v, want ErrInvalid", err)
+	}
+}

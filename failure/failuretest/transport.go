@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+
+	"github.com/go-transparency/transparency"
 )
 
 // A Transport is an [http.RoundTripper] with faults. It stands where the network
@@ -29,6 +31,9 @@ var _ http.RoundTripper = (*Transport)(nil)
 
 // RoundTrip implements [http.RoundTripper].
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if t == nil || req == nil {
+		return nil, fmt.Errorf("failuretest: %w: there is no transport or request", transparency.ErrInvalid)
+	}
 	fault := t.faults.of(t.begun.Add(1) - 1)
 	given := false
 	defer func() {
@@ -73,13 +78,28 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // Requests returns how many requests there were, with those that were not
 // sent.
-func (t *Transport) Requests() int { return int(t.begun.Load()) }
+func (t *Transport) Requests() int {
+	if t == nil {
+		return 0
+	}
+	return int(t.begun.Load())
+}
 
 // Sent returns how many requests were sent.
-func (t *Transport) Sent() int { return int(t.sent.Load()) }
+func (t *Transport) Sent() int {
+	if t == nil {
+		return 0
+	}
+	return int(t.sent.Load())
+}
 
 // Open returns how many responses have a body that is not closed.
-func (t *Transport) Open() int { return int(t.open.Load()) }
+func (t *Transport) Open() int {
+	if t == nil {
+		return 0
+	}
+	return int(t.open.Load())
+}
 
 func (f *Fault) response(req *http.Request) *http.Response {
 	text := http.StatusText(f.Status)
