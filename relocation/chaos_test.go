@@ -59,6 +59,7 @@ func chaos(t *testing.T) (time.Duration, *rand.Rand) {
 // paused. With the effects of messages in the handlers' own database each is
 // there once, in order, whatever paused process thought that it was its turn.
 func TestChaos(t *testing.T) {
+	t.Parallel()
 	d, random := chaos(t)
 	w := startWild(t, 3, 6)
 	deadline := time.Now().Add(d)

@@ -149,6 +149,25 @@ func TestByeMeetsYield(t *testing.T) {
 	})
 }
 
+// Clients that are silent, or whose credentials have expired, are dropped in
+// time however long a lease is.
+func TestLongLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newHubRig(t)
+		r.start("a", &HubOptions{Lease: time.Hour, Authenticate: func(context.Context, Principal, []byte) (Principal, error) {
+			return Principal{Expires: time.Now().Add(DefaultPing)}, nil
+		}})
+		r.start("b", &HubOptions{Lease: time.Hour})
+		for hub, after := range map[string]time.Duration{"a": DefaultPing, "b": DefaultPing + 2*DefaultSilence} {
+			start := time.Now()
+			r.hello(hub).wantClosed(CloseRetry)
+			if took := time.Since(start); took < after || took > after+2*time.Second {
+				t.Errorf("%s dropped a client after %v, want %v", hub, took, after)
+			}
+		}
+	})
+}
+
 // However many leases are due, no look of the keeper is waited for between the
 // requests that renew them.
 func TestManyRenewals(t *testing.T) {

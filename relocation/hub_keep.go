@@ -12,7 +12,8 @@ import (
 const (
 	renewBatch  = 512 // leases in one request
 	maxFlights  = 4   // requests to renew under way
-	keepPerTerm = 12  // looks in the term of a lease
+	keepPerTerm = 12  // looks in the term of a lease, and at least one a second
+	keepAtLeast = time.Second
 )
 
 // The keeper is the one goroutine that looks after a Hub's sessions while there
@@ -64,7 +65,7 @@ func (h *Hub) keep() {
 			s.notRenewed()
 		}
 		clear(sessions[:cap(sessions)]) // for those that leave
-		timer.Reset(h.opts.Lease / keepPerTerm)
+		timer.Reset(min(h.opts.Lease/keepPerTerm, keepAtLeast))
 	}
 }
 

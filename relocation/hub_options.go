@@ -116,8 +116,9 @@ type HubOptions struct {
 
 	// HandoffGrace is for how long a client that resumes here waits for
 	// another instance that still owns the session to finish what it does.
-	// Then the session is taken. Zero means [DefaultHandoffGrace]; negative
-	// means that it is taken at once.
+	// Then the session is taken. It has to be shorter than what a client waits
+	// for an answer; see DialOptions.DialTimeout. Zero means
+	// [DefaultHandoffGrace]; negative means that it is taken at once.
 	HandoffGrace time.Duration
 
 	// Ping is after how much silence the client asks for a sign of life, and

@@ -48,6 +48,7 @@ func TestRollingRestart(t *testing.T) {
 // RL-01, RL-04 and RL-18 in the field: a process is killed under its clients.
 // What it had handled and not committed comes again, marked; nothing is lost.
 func TestKilledInstance(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, 2, 30)
 	victim := f.processes[0]
 	f.servers.remove(victim.addr)
