@@ -168,6 +168,42 @@ func TestLongLease(t *testing.T) {
 	})
 }
 
+// A renewal that is under way when a handler fails does not give the lease
+// back that was ended for it.
+func TestRenewalMeetsFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newHubRig(t)
+		first := true
+		r.broken = renewing{r.store, func(int) {
+			if first { // because the hub began to listen
+				first = false
+				time.Sleep(time.Second / 2)
+			}
+		}}
+		r.handle = func(_ context.Context, hub string, _ *Session, _ Message) error {
+			if hub == "a" {
+				return context.Canceled
+			}
+			return nil
+		}
+		r.start("a", nil)
+		r.broken = nil
+		r.start("b", nil)
+		c := r.hello("a")
+		synctest.Wait()
+		c.send(1)
+		time.Sleep(time.Second)
+		start := time.Now()
+		next := c.resume("b", 1, 0, 0)
+		if took := time.Since(start); took > 0 {
+			t.Errorf("resuming took %v, want no wait for a lease", took)
+		}
+		next.send(1)
+		next.awaitAck(1)
+		r.wantHandled("a:1:1", "b:1:1!")
+	})
+}
+
 // However many leases are due, no look of the keeper is waited for between the
 // requests that renew them.
 func TestManyRenewals(t *testing.T) {

@@ -234,3 +234,24 @@ func TestSendWithoutHints(t *testing.T) {
 		}
 	})
 }
+
+// A Send whose context has ended asks nothing of the store.
+func TestSendAfterContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newHubRig(t)
+		a := r.start("a", nil)
+		c := r.hello("a")
+		r.links["a"].set(func() {
+			r.links["a"].append = func(Batch) error {
+				t.Error("the store was asked")
+				return nil
+			}
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := a.Send(ctx, c.session(), []byte("x")); !errors.Is(err, context.Canceled) {
+			t.Errorf("Send error = %v, want context.Canceled", err)
+		}
+		c.wantQuiet(time.Second)
+	})
+}

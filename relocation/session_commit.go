@@ -287,4 +287,5 @@ func (s *Session) notRenewed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.renewing = false
+	s.kick()
 }

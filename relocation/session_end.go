@@ -130,7 +130,15 @@ func (s *Session) settled() bool {
 	case endDelete:
 		return !open
 	}
-	return !open && !s.pumping && s.admitted == nil && (len(s.queue) == 0 || !s.end.drain)
+	// A renewal under way would give the lease back that doubt is to end.
+	return !open && !s.pumping && s.admitted == nil && (len(s.queue) == 0 || !s.end.drain) &&
+		!(s.renewing && s.doubtful())
+}
+
+// doubtful reports whether the next owner has to doubt what comes again. It
+// requires s.mu.
+func (s *Session) doubtful() bool {
+	return s.doubt || len(s.handled) > 0 // handled, and not to be committed
 }
 
 // finish tells the store, then the client, and is the end of the session.
@@ -138,8 +146,7 @@ func (s *Session) finish() {
 	h := s.hub
 	s.mu.Lock()
 	how, to := s.end.how, s.end.to
-	// What is handled and cannot be committed, the next owner has to doubt.
-	doubt := s.doubt || len(s.handled) > 0
+	doubt := s.doubtful()
 	s.mu.Unlock()
 	err := s.settle(how, to, doubt)
 	s.mu.Lock()
