@@ -32,7 +32,7 @@ func TestPrintsNoSecrets(t *testing.T) {
 		synctest.Wait()
 		secrets := []string{session.id}
 		for _, p := range [][]byte{key, []byte("a secret message"), c.token} {
-			decimal := strings.Trim(fmt.Sprint(p[:8]), "[]")
+			decimal := strings.Trim(fmt.Sprintf("%d", p[:8]), "[]")
 			goSyntax := strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%#v", p[:8]), "[]byte{"), "}")
 			secrets = append(secrets, string(p), decimal, goSyntax, hex.EncodeToString(p[:8]))
 		}

@@ -132,7 +132,7 @@ func (s *Session) settled() bool {
 	}
 	// A renewal under way would give the lease back that doubt is to end.
 	return !open && !s.pumping && s.admitted == nil && (len(s.queue) == 0 || !s.end.drain) &&
-		!(s.renewing && s.doubtful())
+		(!s.renewing || !s.doubtful())
 }
 
 // doubtful reports whether the next owner has to doubt what comes again. It

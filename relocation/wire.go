@@ -137,14 +137,15 @@ func appendFrame(b []byte, k kind, body []byte) []byte {
 
 // appendNumber appends a frame of one number: ACK, PING, PONG, BYE, FIN.
 func appendNumber(b []byte, k kind, n uint64) []byte {
-	b = append(b, byte(k), byte(uvarintLen(n)))
+	b = append(b, byte(k))
+	b = binary.AppendUvarint(b, uint64(uvarintLen(n))) //nolint:gosec // at most ten
 	return binary.AppendUvarint(b, n)
 }
 
 // appendData appends a DATA frame.
 func appendData(b []byte, seq, flags uint64, payload []byte) []byte {
 	b = append(b, byte(kindData))
-	b = binary.AppendUvarint(b, uint64(uvarintLen(seq)+uvarintLen(flags)+len(payload)))
+	b = binary.AppendUvarint(b, uint64(uvarintLen(seq)+uvarintLen(flags)+len(payload))) //nolint:gosec // lengths
 	b = binary.AppendUvarint(b, seq)
 	b = binary.AppendUvarint(b, flags)
 	return append(b, payload...)
@@ -235,11 +236,11 @@ func nextFrame(b []byte) (k kind, body, rest []byte, err error) {
 		return 0, nil, nil, malformed("empty")
 	}
 	length, n := binary.Uvarint(b[1:])
-	if n <= 0 || length > uint64(len(b)-1-n) {
+	if n <= 0 || length > uint64(len(b)-1-n) { //nolint:gosec // no less than zero
 		return 0, nil, nil, malformed("frame length")
 	}
-	body = b[1+n:][:length:length]
-	return kind(b[0]), body, b[1+n+int(length):], nil
+	body, rest = b[1+n:][:length:length], b[1+n:][length:]
+	return kind(b[0]), body, rest, nil
 }
 
 // A fields reads the fields of a body. Fields that follow those known are
@@ -280,7 +281,7 @@ func (f *fields) duration() time.Duration {
 // bytes reads a byte string, which is part of the body.
 func (f *fields) bytes(limit int) []byte {
 	n := f.number()
-	if n > uint64(len(f.b)) || n > uint64(limit) {
+	if n > uint64(len(f.b)) || n > uint64(limit) { //nolint:gosec // limits are constants
 		f.fail("byte string")
 		return nil
 	}
