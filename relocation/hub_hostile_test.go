@@ -168,6 +168,32 @@ func TestLongLease(t *testing.T) {
 	})
 }
 
+// A client that moves on at once, before it has sent again what may have been
+// handled, leaves the doubt to the next instance.
+func TestDoubtOutlastsBye(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newHubRig(t)
+		for _, name := range []string{"a", "b", "c"} {
+			r.start(name, nil)
+		}
+		c := r.hello("a")
+		r.links["a"].set(func() { r.links["a"].down = true })
+		c.send(1)
+		synctest.Wait()
+		r.kill("a")
+		next := c.resume("b", 1, 0, 0)
+		next.write(appendNumber(nil, kindBye, 0))
+		for k := kind(0); k != kindFin; {
+			k, _ = next.frame()
+		}
+		next = next.resume("c", 2, 0, 0)
+		next.again = 1
+		next.send(1)
+		next.awaitAck(1)
+		r.wantHandled("a:1:1", "c:1:1!")
+	})
+}
+
 // A renewal that is under way when a handler fails does not give the lease
 // back that was ended for it.
 func TestRenewalMeetsFailure(t *testing.T) {

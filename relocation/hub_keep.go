@@ -86,12 +86,20 @@ func (h *Hub) renew(batch []*Session) {
 	defer cancel()
 	start := time.Now()
 	results := h.store.Renew(ctx, leases)
+	var ended []Lease
 	for i, s := range sessions {
 		r := Renewal{Err: errNoResult}
 		if len(results) == len(sessions) {
 			r = results[i]
 		}
-		s.renewed(start, known[i], r)
+		if s.renewed(start, known[i], r) {
+			ended = append(ended, s.lapse())
+		}
+	}
+	if len(ended) > 0 {
+		ctx, cancel := h.storeContext()
+		defer cancel()
+		h.store.Renew(ctx, ended)
 	}
 }
 

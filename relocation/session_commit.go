@@ -236,14 +236,14 @@ func (s *Session) renewal() (Lease, uint64, bool) {
 	return s.lease, s.out, true
 }
 
-// renewed notes the result of a renewal that was sent at start.
-func (s *Session) renewed(start time.Time, known uint64, r Renewal) {
+// renewed notes the result of a renewal that was sent at start. It reports whether it gave back the lease that doubt had ended.
+func (s *Session) renewed(start time.Time, known uint64, r Renewal) (undone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.renewing = false
 	switch {
 	case s.left, s.finishing, s.end != nil && s.end.how == endGone:
-		return
+		return r.Err == nil && s.end.how == endRelease && s.doubtful()
 	case r.Err == nil:
 		s.extend(start)
 		s.progress(known, r.Progress.Out)
@@ -253,6 +253,7 @@ func (s *Session) renewed(start time.Time, known uint64, r Renewal) {
 		s.hub.opts.Logger.Warn("relocation: a renewal failed, trying again", "error", r.Err)
 	}
 	s.kick()
+	return false
 }
 
 // look ends the session if its time is over, and reports whether its lease is
@@ -287,5 +288,4 @@ func (s *Session) notRenewed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.renewing = false
-	s.kick()
 }

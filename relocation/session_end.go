@@ -130,9 +130,7 @@ func (s *Session) settled() bool {
 	case endDelete:
 		return !open
 	}
-	// A renewal under way would give the lease back that doubt is to end.
-	return !open && !s.pumping && s.admitted == nil && (len(s.queue) == 0 || !s.end.drain) &&
-		(!s.renewing || !s.doubtful())
+	return !open && !s.pumping && s.admitted == nil && (len(s.queue) == 0 || !s.end.drain)
 }
 
 // doubtful reports whether the next owner has to doubt what comes again. It

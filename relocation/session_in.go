@@ -129,7 +129,6 @@ func (s *Session) frame(k kind, body []byte, own *[]byte) error {
 		if err != nil {
 			return err
 		}
-		s.clearDoubtAt(n)
 		s.leave(sessionEnd{last: s.fin, code: CloseNormal, drain: true})
 		return nil
 	case kindClose:
