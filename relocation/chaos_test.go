@@ -4,7 +4,6 @@ package relocation_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -292,17 +291,7 @@ func (w *wild) finish() relocationtest.Counts {
 		if err := c.conn.Close(ctx); err != nil {
 			t.Errorf("Close: %v", err)
 		}
-		notes, err := w.redis.LRange(ctx, w.instance.notes(c.name), 0, -1).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, note := range notes {
-			var h handled
-			if err := json.Unmarshal([]byte(note), &h); err != nil {
-				t.Fatal(err)
-			}
-			w.checker.Handle(c.name+" up", relocationtest.Handling{Seq: h.Seq, Payload: h.Data, Redelivered: h.Again, Generation: h.Generation})
-		}
+		w.instance.check(ctx, t, w.redis, c.name, &w.checker)
 	}
 	if err := w.checker.Final(); err != nil {
 		t.Error(err)

@@ -24,6 +24,7 @@ import (
 	"github.com/go-transparency/transparency/internal/redistest"
 	"github.com/go-transparency/transparency/internal/testkit"
 	"github.com/go-transparency/transparency/relocation"
+	"github.com/go-transparency/transparency/relocation/relocationtest"
 )
 
 // envInstance makes the test binary a server; it is an instance in JSON.
@@ -84,6 +85,24 @@ func (i instance) once(position *relocation.RedisPosition) relocation.Handler {
 		_, err = position.Run(ctx, s, m.Seq, `redis.call('RPUSH', KEYS[1], ARGV[1]); redis.call('SET', KEYS[2], ARGV[2])`,
 			[]string{i.notes(client), i.name(client)}, []any{note, s.ID()})
 		return err
+	}
+}
+
+// check hands what was noted of a client's messages to a checker.
+func (i instance) check(ctx context.Context, t *testing.T, c *redis.Client, client string, checker *relocationtest.Checker) {
+	t.Helper()
+	notes, err := c.LRange(ctx, i.notes(client), 0, -1).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, note := range notes {
+		var h handled
+		if err := json.Unmarshal([]byte(note), &h); err != nil {
+			t.Fatal(err)
+		}
+		checker.Handle(client+" up", relocationtest.Handling{
+			Seq: h.Seq, Payload: h.Data, Redelivered: h.Again, Generation: h.Generation,
+		})
 	}
 }
 

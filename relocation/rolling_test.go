@@ -4,7 +4,6 @@ package relocation_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -271,17 +270,7 @@ func (f *fleet) finish() (relocationtest.Counts, int64) {
 		if err := c.conn.Close(ctx); err != nil {
 			t.Errorf("Close: %v", err)
 		}
-		notes, err := f.redis.LRange(ctx, f.instance.notes(c.name), 0, -1).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, note := range notes {
-			var h handled
-			if err := json.Unmarshal([]byte(note), &h); err != nil {
-				t.Fatal(err)
-			}
-			f.checker.Handle(c.name+" up", relocationtest.Handling{Seq: h.Seq, Payload: h.Data, Redelivered: h.Again, Generation: h.Generation})
-		}
+		f.instance.check(ctx, t, f.redis, c.name, &f.checker)
 	}
 	if err := f.checker.Final(); err != nil {
 		t.Error(err)
