@@ -10,12 +10,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/go-transparency/transparency"
 	"github.com/go-transparency/transparency/access"
+	"github.com/go-transparency/transparency/internal/testkit"
 )
 
 func write(t *testing.T, path, data string) {
@@ -177,12 +179,17 @@ func TestLinksChange(t *testing.T) {
 	}
 	done := make(chan struct{})
 	var wg sync.WaitGroup
+	var reads [3]atomic.Int64
+	reader := 0
 	for name, repo := range map[string]*access.Repository{
 		"a link in the directory":   access.NewDir(dir, nil),
 		"a link to the directory":   access.NewDir(filepath.Join(dir, "..data"), nil),
 		"a file in a linked folder": access.NewFile(filepath.Join(dir, "..data", "file.json"), nil),
 	} {
+		count := &reads[reader]
+		reader++
 		wg.Go(func() {
+			defer count.Store(math.MaxInt64)
 			for {
 				select {
 				case <-done:
@@ -193,6 +200,7 @@ func TestLinksChange(t *testing.T) {
 					t.Errorf("%s: Get under changes = %q, %v, want 1", name, got, err)
 					return
 				}
+				count.Add(1)
 			}
 		})
 	}
@@ -201,6 +209,11 @@ func TestLinksChange(t *testing.T) {
 	for i := range 60 {
 		if err := change(i + 1); err != nil {
 			t.Fatal(err)
+		}
+		// One change for a Get, as in life; several in a row are an absence.
+		for i := range reads {
+			seen := reads[i].Load()
+			testkit.Eventually(t, "a reader to read again", testkit.Limit, func() bool { return reads[i].Load() > seen || seen == math.MaxInt64 })
 		}
 	}
 }
