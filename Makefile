@@ -41,7 +41,7 @@ test: ## the README's test command
 	$(GO) test ./...
 
 race: ## every test under the race detector, and the nested modules' tests
-	$(GO) test -race -shuffle=on -count=1 -timeout 10m $(PKG)
+	@./tools/race.sh $(PKG)
 	@for m in $(filter-out .,$(CODE)); do (cd $$m && $(GO) test ./...) || exit 1; done
 
 examples: ## every Example has checked output, and runs
